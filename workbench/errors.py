@@ -1,0 +1,32 @@
+"""Errors meant for a person: what went wrong, where, what was expected and what to do."""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class WorkbenchError(Exception):
+    """A failure that its message explains in full; the command line exits with 2, the app shows it."""
+
+
+class ModelError(WorkbenchError):
+    """A model that can't be named, read or loaded."""
+
+
+class SettingsError(WorkbenchError):
+    """A setting that is out of range or unknown."""
+
+
+class MemoryRefused(WorkbenchError):
+    """A run whose predicted memory is more than this process may still take."""
+
+
+class StoreError(WorkbenchError):
+    """The store of runs, or a file exported from it, that can't be opened or written."""
+
+
+def unknown_name(kind: str, name: str, known: Iterable[str]) -> str:
+    """A sentence that refuses `name`, offers the nearest known one and lists the rest."""
+    names = sorted(known)
+    nearest = get_close_matches(name.lower(), [n.lower() for n in names], n=1, cutoff=0.5)
+    offer = f" Did you mean {nearest[0]}?" if nearest else ""
+    return f"There is no {kind} named {name!r}.{offer} Known: {', '.join(names)}."

@@ -1,0 +1,1 @@
+"""What a model is and what one token of it reads, without loading it and without torch."""
