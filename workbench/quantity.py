@@ -27,6 +27,8 @@ class Unit(StrEnum):
     TOKENS_PER_SECOND = "tokens/s"
     PARAMETERS = "parameters"
     SHARE = "share"
+    GB_PER_SECOND = "GB/s"
+    GFLOP_PER_SECOND = "GFLOP/s"
     COUNT = ""
 
 

@@ -1,0 +1,1 @@
+"""What runs a model; the one place where torch models are run."""

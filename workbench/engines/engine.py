@@ -1,0 +1,73 @@
+"""The protocol every engine keeps: load a model, then time one request at a time in its two phases."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from workbench.models.model import Model
+from workbench.quantity import Quantity
+from workbench.runner import CancelToken
+
+
+@dataclass(frozen=True)
+class EngineLabels:
+    """What an engine says of itself for a row's labels."""
+
+    engine: str
+    engine_version: str
+    quantisation: str
+    dtype: str
+    device: str
+    threads: int
+
+
+@dataclass(frozen=True)
+class RequestTiming:
+    """One request's two phases in seconds; decode covers `steps` passes after the first output token."""
+
+    ttft_s: float
+    decode_s: float
+    steps: int
+
+    @property
+    def tpot_s(self) -> float:
+        """Seconds for each output token after the first."""
+        return self.decode_s / self.steps
+
+
+@dataclass(frozen=True)
+class BoxRates:
+    """B and C as the box shows them right now, on the loaded model's own weights."""
+
+    read: Quantity
+    product: Quantity
+
+
+class LoadedModel(Protocol):
+    """A model ready to run."""
+
+    @property
+    def model(self) -> Model:
+        """The model as it is resident, in the engine's own types."""
+
+    @property
+    def labels(self) -> EngineLabels:
+        """The engine's labels for rows."""
+
+    def box_rates(self) -> BoxRates:
+        """Measure B and C in under a second or two."""
+
+    def prepare(self, prompt_tokens: int, seed: int) -> None:
+        """Make the next request's tokens, outside any timed window."""
+
+    def request(self, new_tokens: int, cancel: CancelToken) -> RequestTiming:
+        """Prefill the prepared prompt on a fresh cache, then decode `new_tokens - 1` steps on that cache.
+
+        Raises Cancelled at a step or layer, and PointError where this request could not be run.
+        """
+
+    def close(self) -> None:
+        """Free the model."""
+
+
+class PointError(Exception):
+    """One request that could not be run; its message is the reason, the next may still run."""

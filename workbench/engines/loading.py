@@ -1,0 +1,97 @@
+"""Bringing a model into memory with transformers: its own weights, a GGUF's dequantised, or synthetic ones."""
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM, initialization
+from transformers.utils import logging as transformers_logging
+
+from workbench.engines.synthetic import fill
+from workbench.errors import MemoryRefused, ModelError, WorkbenchError
+from workbench.experiments.plan import Plan
+from workbench.experiments.settings import Weights
+from workbench.models.model import Model, ModelKind
+
+log = logging.getLogger(__name__)
+DEFAULT_SCALE = 0.02
+
+
+def load_model(planned: Plan, device: torch.device) -> Any:
+    """The transformers model in the dtype of the plan on `device`, ready for inference.
+
+    Raises ModelError where transformers can't build or read it, MemoryRefused where memory runs out.
+    """
+    transformers_logging.set_verbosity_error()
+    transformers_logging.disable_progress_bar()
+    dtype = getattr(torch, planned.settings.dtype)
+    with _explained(planned.model):
+        if planned.weights is Weights.SYNTHETIC:
+            model = _synthetic(planned.model, dtype, device)
+        else:
+            model = _real(planned.model, dtype, device)
+    return model.eval().requires_grad_(False)
+
+
+def _synthetic(model: Model, dtype: torch.dtype, device: torch.device) -> Any:
+    config = _config(model)
+    with initialization.no_init_weights(), torch.device(device):
+        built = AutoModelForCausalLM.from_config(config, dtype=dtype, trust_remote_code=False)
+    # Tying is part of the initialisation that was left out.
+    built.tie_weights()
+    fill(built, getattr(config, "initializer_range", None) or DEFAULT_SCALE)
+    return built
+
+
+def _config(model: Model) -> Any:
+    if model.path is not None:
+        return AutoConfig.from_pretrained(model.path, local_files_only=True, trust_remote_code=False)
+    values = dict(model.config or {})
+    return AutoConfig.for_model(values.pop("model_type"), **values)
+
+
+def _real(model: Model, dtype: torch.dtype, device: torch.device) -> Any:
+    assert model.path is not None
+    folder: Path = model.path if model.kind is ModelKind.FOLDER else model.path.parent
+    where: dict[str, Any] = {} if model.kind is ModelKind.FOLDER else {"gguf_file": model.path.name}
+    if device.type != "cpu":
+        where["device_map"] = {"": device}
+    return AutoModelForCausalLM.from_pretrained(
+        folder, dtype=dtype, local_files_only=True, trust_remote_code=False, use_safetensors=True, **where
+    )
+
+
+@contextmanager
+def _explained(model: Model) -> Iterator[None]:
+    """Turn what transformers and torch raise into a sentence that names the model and the way out."""
+    try:
+        yield
+    except WorkbenchError:
+        raise
+    except Exception as error:
+        log.exception("loading %s", model.name)
+        if is_out_of_memory(error):
+            raise MemoryRefused(
+                f"Memory ran out while {model.name} was loaded. Free memory, or choose a smaller dtype or model."
+            ) from error
+        import transformers
+
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise ModelError(
+            f"{model.source} can't be loaded: transformers {transformers.__version__} says: {reason} "
+            f"The architecture is {model.architecture!r}. If transformers does not know it, upgrade transformers or "
+            "choose another model; code inside a model folder is never run."
+        ) from error
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether torch or Python raised it because memory ran out."""
+    if isinstance(error, MemoryError | torch.OutOfMemoryError):
+        return True
+    words = str(error).lower()
+    return isinstance(error, RuntimeError) and any(
+        sign in words for sign in ("out of memory", "can't allocate memory", "not enough memory", "cannot allocate")
+    )

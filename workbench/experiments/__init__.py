@@ -1,0 +1,1 @@
+"""What is measured: each experiment is a generator of frozen events."""

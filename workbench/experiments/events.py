@@ -1,0 +1,76 @@
+"""What an experiment says as it goes; every event is frozen, and no tensor is in any of them."""
+
+from dataclasses import dataclass
+
+from workbench.quantity import Quantity
+from workbench.runs.row import Row, Samples
+from workbench.runs.run import Run, RunStatus
+
+
+@dataclass(frozen=True)
+class Started:
+    """The run has a name; nothing is loaded yet."""
+
+    run: Run
+
+
+@dataclass(frozen=True)
+class PointFloor:
+    """The least times and the memory of one point, from arithmetic, before it is measured."""
+
+    prompt_tokens: int
+    ttft: Quantity
+    tpot: Quantity
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """What arithmetic says of every point, on the rates this box has just shown."""
+
+    floors: tuple[PointFloor, ...]
+    read_rate: Quantity
+    product_rate: Quantity
+    resident_bytes: int
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where the run is; the next one replaces it. `point` counts from 1, 0 before the first."""
+
+    stage: str
+    point: int = 0
+    points: int = 0
+    repeat: int = 0
+    repeats: int = 0
+    prompt_tokens: int | None = None
+    left_s: float | None = None
+
+
+@dataclass(frozen=True)
+class RowMeasured:
+    """A point measured, with every sample behind it."""
+
+    row: Row
+    samples: Samples
+
+
+@dataclass(frozen=True)
+class PointFailed:
+    """A point that could not be measured: a row that says why, and the sweep goes on."""
+
+    row: Row
+    samples: Samples
+    reason: str
+
+
+@dataclass(frozen=True)
+class Finished:
+    """The run is over; `figures` are what its rows say together, `note` why it ended early."""
+
+    run: Run
+    status: RunStatus
+    figures: tuple[Quantity, ...] = ()
+    note: str = ""
+
+
+Event = Started | Predicted | Progress | RowMeasured | PointFailed | Finished

@@ -1,0 +1,273 @@
+"""The prefill/decode sweep: one request in its two phases, timed apart, over prompt lengths."""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+
+from workbench.ceilings import decode, prefill
+from workbench.engines.engine import BoxRates, LoadedModel, PointError, RequestTiming
+from workbench.experiments.events import (
+    Event,
+    Finished,
+    PointFailed,
+    PointFloor,
+    Predicted,
+    Progress,
+    RowMeasured,
+    Started,
+)
+from workbench.experiments.plan import Plan, check_memory, middle_context, plan, point_seconds
+from workbench.experiments.settings import SweepSettings
+from workbench.experiments.statistics import best, median
+from workbench.experiments.window import Disturbance, TimedWindow
+from workbench.hardware.machine import peak_resident_bytes, this_machine
+from workbench.models.model import DTYPE_BYTES, Model
+from workbench.quantity import Origin, Quantity, Unit
+from workbench.runner import Cancelled, CancelToken, Experiment
+from workbench.runs.row import Row, Samples
+from workbench.runs.run import Run, RunStatus, new_run_id, now
+
+KIND = "prefill_decode"
+WARM_UP_TOKENS = 16
+DISTURBED_SHARE = 0.01
+BUSY_SHARE = 0.10
+
+Load = Callable[[Plan, CancelToken], LoadedModel]
+
+
+def sweep(settings: SweepSettings, load: Load, window: TimedWindow) -> Experiment:
+    """The experiment that sweeps `settings` on what `load` makes ready, inside `window`.
+
+    It raises SettingsError, ModelError and MemoryRefused before it starts.
+    """
+
+    def experiment(cancel: CancelToken) -> Iterator[Event]:
+        planned = plan(settings)
+        check_memory(planned)
+        run = Run(new_run_id(), KIND, now(), planned.model.name, str(this_machine()), settings.plain())
+        yield Started(run)
+        rows: list[Row] = []
+        loaded: LoadedModel | None = None
+        try:
+            yield Progress(f"loading {planned.model.name} in {settings.dtype}")
+            loaded = load(planned, cancel)
+            cancel.check()
+            yield from _measure(_Sweep(planned, run, loaded, window, cancel), rows)
+        except Cancelled:
+            note = f"stopped after {len(rows)} of {len(settings.prompts)} prompt lengths"
+            yield Finished(run, RunStatus.INTERRUPTED, _figures(planned.resident, rows), note)
+        else:
+            yield Finished(run, RunStatus.FINISHED, _figures(planned.resident, rows))
+        finally:
+            if loaded is not None:
+                loaded.close()
+
+    return experiment
+
+
+@dataclass
+class _Sweep:
+    """What every point of one running sweep shares."""
+
+    planned: Plan
+    run: Run
+    loaded: LoadedModel
+    window: TimedWindow
+    cancel: CancelToken
+    disturbance: Disturbance = field(default_factory=Disturbance)
+
+    def record(self, more: Disturbance) -> None:
+        self.disturbance = self.disturbance + more
+
+    def request(self, prompt_tokens: int, seed: int) -> RequestTiming:
+        """One timed request on tokens of its own."""
+        self.cancel.check()
+        self.loaded.prepare(prompt_tokens, seed)
+        with self.window.timed(self.record):
+            return self.loaded.request(self.planned.settings.new_tokens, self.cancel)
+
+
+def _measure(sweep: _Sweep, rows: list[Row]) -> Iterator[Event]:
+    settings, model = sweep.planned.settings, sweep.planned.resident
+    points = len(settings.prompts)
+    yield Progress("reading the box's rates", points=points)
+    rates = sweep.loaded.box_rates()
+    sweep.cancel.check()
+    yield Predicted(
+        floors=tuple(_floor(model, settings, n, rates) for n in settings.prompts),
+        read_rate=rates.read,
+        product_rate=rates.product,
+        resident_bytes=sweep.planned.need.total,
+    )
+    yield Progress("warming up", points=points)
+    sweep.request(min(WARM_UP_TOKENS, max(settings.prompts)), seed=0)
+    slowdown = 1.0
+    for point, n in enumerate(settings.prompts, 1):
+        sweep.disturbance = Disturbance()
+        started_at, begun = now(), time.monotonic()
+        timings: list[RequestTiming] = []
+        failure = ""
+        for repeat in range(1, settings.repeats + 1):
+            left = slowdown * sum(
+                _point_floor_seconds(settings, model, m, rates) for m in settings.prompts[point - 1 :]
+            )
+            done = slowdown * _point_floor_seconds(settings, model, n, rates) * (repeat - 1) / settings.repeats
+            yield Progress("measuring", point, points, repeat, settings.repeats, n, max(0.0, left - done))
+            try:
+                timings.append(sweep.request(n, seed=point * 1000 + repeat))
+            except PointError as error:
+                failure = str(error)
+                break
+            so_far = time.monotonic() - begun
+            floor = _point_floor_seconds(settings, model, n, rates) * repeat / settings.repeats
+            slowdown = max(1.0, so_far / floor)
+        samples = Samples(tuple(t.ttft_s for t in timings), tuple(t.tpot_s for t in timings))
+        row = _row(sweep, n, started_at, timings, rates)
+        if failure:
+            row = replace(row, status=f"failed: {failure}")
+            yield PointFailed(row, samples, failure)
+        else:
+            rows.append(row)
+            yield RowMeasured(row, samples)
+
+
+def _point_floor_seconds(settings: SweepSettings, model: Model, n: int, rates: BoxRates) -> float:
+    return point_seconds(settings, model, n, rates.read, rates.product)
+
+
+def _floor(model: Model, settings: SweepSettings, n: int, rates: BoxRates) -> PointFloor:
+    t, element_bytes = middle_context(n, settings.new_tokens), DTYPE_BYTES[settings.dtype]
+    return PointFloor(
+        prompt_tokens=n,
+        ttft=prefill.seconds(model, n, rates.read, rates.product),
+        tpot=decode.step_seconds(model, t, element_bytes, rates.read, rates.product),
+    )
+
+
+def _row(sweep: _Sweep, n: int, started_at: str, timings: list[RequestTiming], rates: BoxRates) -> Row:
+    settings, model, labels = sweep.planned.settings, sweep.planned.resident, sweep.loaded.labels
+    floor = _floor(model, settings, n, rates)
+    t = middle_context(n, settings.new_tokens)
+    step_bytes = int(decode.bytes_per_step(model, t, DTYPE_BYTES[settings.dtype]).value)
+    ceiling = rates.read.value / step_bytes
+    F = int(prefill.flop(model, n).value)
+    row = Row(
+        run_id=sweep.run.run_id,
+        started_at=started_at,
+        kind=KIND,
+        machine=sweep.run.machine,
+        track=settings.track,
+        engine=labels.engine,
+        engine_version=labels.engine_version,
+        model=model.name,
+        architecture=model.architecture,
+        quantisation=labels.quantisation,
+        dtype=labels.dtype,
+        device=labels.device,
+        threads=labels.threads,
+        weights=sweep.planned.weights,
+        prompt_tokens=n,
+        context_tokens=t,
+        batch=1,
+        new_tokens=settings.new_tokens,
+        repeats=len(timings),
+        bytes_per_step=step_bytes,
+        ceiling_tokens_per_s=ceiling,
+        ceiling_basis=f"measured: {rates.read.source}",
+        bound_by=prefill.binding_clock(model, n, rates.read.value, rates.product.value),
+        ui_share=sweep.disturbance.ui_share,
+        other_load=sweep.disturbance.other_load,
+        ttft_floor_ms=floor.ttft.value * 1e3,
+        prefill_flop=F,
+        weight_bytes=model.read_bytes_per_token,
+        read_gb_per_s=rates.read.value / 1e9,
+        peak_gflop_per_s=rates.product.value / 1e9,
+        resident_bytes=peak_resident_bytes(),
+        predicted_resident_bytes=sweep.planned.need.total,
+    )
+    if not timings:
+        return row
+    ttfts, tpots = [x.ttft_s for x in timings], [x.tpot_s for x in timings]
+    ttft, tpot = best(ttfts), best(tpots)
+    row = replace(
+        row,
+        ttft_ms=ttft * 1e3,
+        ttft_median_ms=median(ttfts) * 1e3,
+        prompt_tokens_per_s=n / ttft,
+        prefill_gflop_per_s=F / ttft / 1e9,
+        tpot_ms=tpot * 1e3,
+        tpot_median_ms=median(tpots) * 1e3,
+        decode_tokens_per_s=1 / tpot,
+        total_tokens_per_s=1 / tpot,
+        ceiling_share=1 / tpot / ceiling,
+    )
+    return replace(row, flags="; ".join(_flags(row)))
+
+
+def _flags(row: Row) -> Iterator[str]:
+    """What a person must know before trusting a row."""
+    if row.ceiling_share is not None and row.ceiling_share > 1:
+        yield "decode above its ceiling: the read rate was taken in a slower minute, or the weights sit in cache"
+    if row.ttft_ms is not None and row.ttft_floor_ms is not None and row.ttft_ms < row.ttft_floor_ms:
+        yield "prefill under its floor: the box's rates were taken in a slower minute"
+    if row.ui_share is not None and row.ui_share > DISTURBED_SHARE:
+        yield f"the screen took {row.ui_share * 100:.1f} % of the timed windows"
+    if row.other_load is not None and row.other_load > BUSY_SHARE:
+        yield f"other processes took {row.other_load * 100:.0f} % of the cores"
+
+
+def _figures(model: Model, rows: list[Row]) -> tuple[Quantity, ...]:
+    """Effective bandwidth, best arithmetic rate and n*, as the rows themselves show them."""
+    decoded = [row for row in rows if row.tpot_ms and row.bytes_per_step]
+    if not decoded:
+        return ()
+    shortest = min(decoded, key=lambda row: row.prompt_tokens)
+    fastest = max(decoded, key=lambda row: row.prefill_gflop_per_s or 0.0)
+    assert shortest.bytes_per_step is not None and shortest.tpot_ms is not None
+    assert fastest.prefill_gflop_per_s is not None
+    return crossover(
+        W=prefill.weight_bytes(model),
+        N=prefill.multiplied_parameters(model),
+        step_bytes=shortest.bytes_per_step,
+        step_seconds=shortest.tpot_ms / 1e3,
+        step_prompt=shortest.prompt_tokens,
+        flop_per_second=fastest.prefill_gflop_per_s * 1e9,
+        flop_prompt=fastest.prompt_tokens,
+    )
+
+
+def crossover(
+    *,
+    W: int,
+    N: int,
+    step_bytes: int,
+    step_seconds: float,
+    step_prompt: int,
+    flop_per_second: float,
+    flop_prompt: int,
+) -> tuple[Quantity, ...]:
+    """B from a decode step, C from the best prefill, and n* = W·C / (2·N·B) from both."""
+    B = Quantity(
+        "effective bandwidth",
+        step_bytes / step_seconds,
+        Unit.BYTES_PER_SECOND,
+        Origin.MEASURED,
+        "B",
+        "(W + k·t) / TPOT",
+        (
+            Quantity("bytes of the step", step_bytes, Unit.BYTES, Origin.ARITHMETIC, "W + k·t"),
+            Quantity("best decode step", step_seconds, Unit.SECONDS, Origin.MEASURED, "TPOT"),
+        ),
+        f"the decode steps after a prompt of {step_prompt:,}",
+    )
+    C = Quantity(
+        "best arithmetic rate",
+        flop_per_second,
+        Unit.FLOP_PER_SECOND,
+        Origin.MEASURED,
+        "C",
+        source=f"the prefill of {flop_prompt:,} tokens",
+    )
+    weights = Quantity("weights read", W, Unit.BYTES, Origin.ARITHMETIC, "W")
+    multiplied = Quantity("parameters each prompt token multiplies", N, Unit.PARAMETERS, Origin.ARITHMETIC, "N")
+    return B, C, prefill.crossover_tokens(weights, multiplied, B, C)

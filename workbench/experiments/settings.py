@@ -1,0 +1,88 @@
+"""What a person chooses for a sweep, checked before anything is loaded."""
+
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any
+
+from workbench.errors import SettingsError, unknown_name
+from workbench.models.model import DTYPE_BYTES, Model, ModelKind
+
+DEFAULT_MODEL = "qwen3-0.6b"
+DEFAULT_PROMPTS = (1, 16, 64, 256, 1024, 4096)
+DEVICES = ("auto", "cpu", "cuda", "mps", "xpu")
+
+
+class Weights(StrEnum):
+    """Whether the model's own weights are loaded, or values that only take their place."""
+
+    REAL = "real"
+    SYNTHETIC = "synthetic"
+
+
+@dataclass(frozen=True)
+class SweepSettings:
+    """A prefill/decode sweep; `threads` None is what this process may use, `weights` None what the model has."""
+
+    model: str = DEFAULT_MODEL
+    weights: Weights | None = None
+    prompts: tuple[int, ...] = DEFAULT_PROMPTS
+    new_tokens: int = 17
+    repeats: int = 3
+    dtype: str = "float32"
+    device: str = "auto"
+    threads: int | None = None
+    track: str = "this machine"
+
+    def plain(self) -> dict[str, Any]:
+        """The settings as values JSON can hold."""
+        return {name: list(v) if isinstance(v, tuple) else v for name, v in asdict(self).items()}
+
+
+def check_settings(settings: SweepSettings) -> None:
+    """Raise SettingsError where a setting is out of range or unknown; needs no model."""
+    if settings.dtype not in DTYPE_BYTES:
+        raise SettingsError(unknown_name("dtype", settings.dtype, DTYPE_BYTES))
+    if settings.device.split(":")[0] not in DEVICES:
+        raise SettingsError(unknown_name("device", settings.device, DEVICES))
+    if not settings.prompts:
+        raise SettingsError("No prompt lengths were given: name at least one, as in 1,16,64.")
+    for n in settings.prompts:
+        _at_least(1, n, "A prompt length", "tokens")
+    _at_least(2, settings.new_tokens, "The number of new tokens", "tokens: prefill gives the first, decode the rest")
+    _at_least(1, settings.repeats, "The number of repeats", "")
+    if settings.threads is not None:
+        _at_least(1, settings.threads, "The number of threads", "")
+
+
+def check_context(settings: SweepSettings, model: Model) -> None:
+    """Raise SettingsError where a prompt and its answer are longer than the model's context."""
+    if model.context_limit is None:
+        return
+    longest = max(settings.prompts)
+    if longest + settings.new_tokens > model.context_limit:
+        raise SettingsError(
+            f"A prompt of {longest:,} tokens and {settings.new_tokens} new ones are longer than the context of "
+            f"{model.name}, {model.context_limit:,} tokens. Use prompts up to {model.context_limit - settings.new_tokens:,}."
+        )
+
+
+def resolved_weights(settings: SweepSettings, model: Model) -> Weights:
+    """Real where the model has files and nothing else was asked; SettingsError for real weights of a shape."""
+    if settings.weights is Weights.REAL and model.kind is ModelKind.PRESET:
+        raise SettingsError(
+            f"{model.name} is a preset's shape and has no weights. Name a model folder or a .gguf file for real "
+            "weights, or leave them synthetic: the timing does not depend on their values."
+        )
+    if settings.weights is Weights.SYNTHETIC and model.kind is ModelKind.GGUF:
+        raise SettingsError(
+            f"{model.name} is a GGUF file, which is loaded with its own weights. For synthetic ones name its preset "
+            "or its Hugging Face folder."
+        )
+    if settings.weights is not None:
+        return settings.weights
+    return Weights.SYNTHETIC if model.kind is ModelKind.PRESET else Weights.REAL
+
+
+def _at_least(least: int, value: int, what: str, unit: str) -> None:
+    if value < least:
+        raise SettingsError(f"{what} is {value}; it must be at least {least}{' ' + unit if unit else ''}.")

@@ -1,0 +1,133 @@
+"""The timed window: while it is open nothing of ours but the measurement should run, and what did is recorded."""
+
+import gc
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import psutil
+
+
+@dataclass(frozen=True)
+class Disturbance:
+    """What else ran inside timed windows: seconds open, CPU seconds of our screen, core-seconds of others."""
+
+    open_s: float = 0.0
+    instrument_cpu_s: float | None = 0.0
+    other_cpu_s: float = 0.0
+    cores: int = 1
+
+    def __add__(self, more: "Disturbance") -> "Disturbance":
+        unknown = self.instrument_cpu_s is None or more.instrument_cpu_s is None
+        return Disturbance(
+            self.open_s + more.open_s,
+            None if unknown else (self.instrument_cpu_s or 0.0) + (more.instrument_cpu_s or 0.0),
+            self.other_cpu_s + more.other_cpu_s,
+            more.cores,
+        )
+
+    @property
+    def ui_share(self) -> float | None:
+        """CPU time of the screen's threads over the time the windows were open; None where it can't be read."""
+        if self.instrument_cpu_s is None or not self.open_s:
+            return None
+        return self.instrument_cpu_s / self.open_s
+
+    @property
+    def other_load(self) -> float | None:
+        """Share of all cores that other processes and steal took."""
+        return self.other_cpu_s / (self.open_s * self.cores) if self.open_s else None
+
+
+class TimedWindow:
+    """Opens around each timed repeat, in the thread that measures; others ask `is_open` and keep still.
+
+    `settle` is called before opening: a screen uses it to finish painting, within a time limit of its own.
+    """
+
+    def __init__(self, settle: Callable[[], None] = lambda: None) -> None:
+        self.settle = settle
+        self._open = threading.Event()
+        self._opened_at = 0.0
+        self._instrument_threads: list[int] = []
+
+    def watch(self, thread: threading.Thread) -> None:
+        """Count the CPU time of `thread`, one of ours that does not measure."""
+        if thread.ident is not None:
+            self._instrument_threads.append(thread.ident)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether something is being timed."""
+        return self._open.is_set()
+
+    @property
+    def open_seconds(self) -> float:
+        """Seconds since the window opened; 0 while it is closed."""
+        return time.monotonic() - self._opened_at if self.is_open else 0.0
+
+    @contextmanager
+    def timed(self, record: Callable[[Disturbance], None]) -> Iterator[None]:
+        """Hold the window open; `record` gets what else ran in it. Collection of garbage waits meanwhile."""
+        self.settle()
+        collecting = gc.isenabled()
+        gc.disable()
+        self._opened_at = time.monotonic()
+        self._open.set()
+        before = _reading(self._instrument_threads)
+        try:
+            yield
+        finally:
+            after = _reading(self._instrument_threads)
+            self._open.clear()
+            if collecting:
+                gc.enable()
+            record(_between(before, after))
+
+
+@dataclass(frozen=True)
+class _Reading:
+    wall_s: float
+    instrument_cpu_s: float | None
+    process_cpu_s: float
+    box_busy_s: float
+
+
+def _reading(threads: list[int]) -> _Reading:
+    box = psutil.cpu_times()
+    idle = box.idle + getattr(box, "iowait", 0.0)
+    guest = getattr(box, "guest", 0.0) + getattr(box, "guest_nice", 0.0)
+    return _Reading(
+        wall_s=time.monotonic(),
+        instrument_cpu_s=_cpu_seconds(threads),
+        process_cpu_s=time.process_time(),
+        box_busy_s=sum(box) - idle - guest,
+    )
+
+
+def _cpu_seconds(threads: list[int]) -> float | None:
+    if not threads:
+        return 0.0
+    if not hasattr(time, "pthread_getcpuclockid"):
+        return None
+    try:
+        return sum(time.clock_gettime(time.pthread_getcpuclockid(thread)) for thread in threads)
+    except OSError:
+        return None
+
+
+def _between(before: _Reading, after: _Reading) -> Disturbance:
+    others = (after.box_busy_s - before.box_busy_s) - (after.process_cpu_s - before.process_cpu_s)
+    if before.instrument_cpu_s is None or after.instrument_cpu_s is None:
+        instrument = None
+    else:
+        instrument = after.instrument_cpu_s - before.instrument_cpu_s
+    return Disturbance(
+        open_s=after.wall_s - before.wall_s,
+        instrument_cpu_s=instrument,
+        other_cpu_s=max(0.0, others),
+        cores=os.cpu_count() or 1,
+    )

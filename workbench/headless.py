@@ -1,0 +1,167 @@
+"""Runs without the screen: rows to standard output, progress to standard error, signals that keep the rows."""
+
+import os
+import signal
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
+
+from workbench.engines.engine import LoadedModel
+from workbench.errors import WorkbenchError
+from workbench.experiments.events import Event, Finished, PointFailed, Predicted, Progress, RowMeasured, Started
+from workbench.experiments.plan import Plan, plan
+from workbench.experiments.prefill_decode import sweep
+from workbench.experiments.settings import SweepSettings
+from workbench.experiments.window import TimedWindow
+from workbench.output import Format, RowTable, note, print_json
+from workbench.paths import log_file
+from workbench.quantity import explain, format_duration
+from workbench.runner import CancelToken, Runner
+from workbench.runs.export import csv_text, records
+from workbench.runs.row import SWEEP_TABLE, Row
+from workbench.runs.store import Store
+
+STOP_WAIT_S = 1.5
+FAILED_EXIT = 1
+KEPT = "Stopped; the rows measured so far are kept: `workbench runs show last`."
+
+
+def run_sweeps(settings: Sequence[SweepSettings], chosen: Format) -> int:
+    """Run each sweep in turn and print its rows; returns the exit code."""
+    plans = [plan(one) for one in settings]
+    printer = _Printer(chosen)
+    runner = Runner(Store)
+    code = 0
+    for planned in plans:
+        code = max(code, _run(planned, runner, printer))
+        if code > FAILED_EXIT:
+            break
+    printer.end()
+    return code
+
+
+def _run(planned: Plan, runner: Runner, printer: "_Printer") -> int:
+    window = TimedWindow()
+    window.watch(threading.main_thread())
+    printer.begin(planned)
+    woken, ended = threading.Event(), threading.Event()
+    errors: list[BaseException] = []
+
+    def done(error: BaseException | None) -> None:
+        if error is not None:
+            errors.append(error)
+        ended.set()
+        woken.set()
+
+    with _signals(runner, woken) as received:
+        runner.start(sweep(planned.settings, _load, window), printer.show, done)
+        woken.wait()
+        if not ended.wait(STOP_WAIT_S):
+            # A layer that takes longer than this is left behind: the rows are in the store already.
+            printer.end()
+            note(KEPT)
+            os._exit(128 + received[0])
+    if errors and isinstance(errors[0], WorkbenchError):
+        raise errors[0]
+    if errors:
+        note(f"workbench: the run failed: {errors[0]}. Its rows are kept; the details are in {log_file()}.")
+        return FAILED_EXIT
+    if received:
+        note(KEPT)
+        return 128 + received[0]
+    return 0 if printer.measured else FAILED_EXIT
+
+
+def _load(planned: Plan, cancel: CancelToken) -> LoadedModel:
+    # Imported here, in the thread that measures: torch takes seconds.
+    from workbench.engines.torch_engine import load
+
+    return load(planned, cancel)
+
+
+@contextmanager
+def _signals(runner: Runner, woken: threading.Event) -> Iterator[list[int]]:
+    """Cancel the run on the first signal and leave at once on the second; yields the signals received."""
+    received: list[int] = []
+
+    def handle(number: int, _frame: FrameType | None) -> None:
+        if received:
+            os._exit(128 + number)
+        received.append(number)
+        runner.cancel()
+        woken.set()
+
+    numbers = [signal.SIGINT, signal.SIGTERM] + ([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])
+    previous = {number: signal.signal(number, handle) for number in numbers}
+    try:
+        yield received
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+class _Printer:
+    """Prints events as they come: rows to standard output in the chosen format, the rest to standard error."""
+
+    def __init__(self, chosen: Format) -> None:
+        self._format = chosen
+        self._rows: list[Row] = []
+        self._table = RowTable(SWEEP_TABLE)
+        self._headed = False
+        self.measured = 0
+
+    def begin(self, planned: Plan) -> None:
+        """Say what will run, what it needs and about how long it takes."""
+        need = planned.need
+        note(
+            f"{planned.model.name}, {planned.weights} weights, {planned.settings.dtype}: "
+            f"{need.total / 1e9:.1f} GB needed of {planned.available / 1e9:.1f} GB free; "
+            f"about {format_duration(planned.seconds)} if this box is a slow one."
+        )
+        self._table = RowTable(SWEEP_TABLE)
+
+    def show(self, event: Event) -> None:
+        """Print one event."""
+        match event:
+            case Started(run):
+                note(f"run {run.run_id} on {run.machine}")
+            case Predicted():
+                note(f"this box reads {event.read_rate} and multiplies {event.product_rate} right now")
+            case Progress(stage="measuring") if event.left_s is not None:
+                note(
+                    f"prompt {event.prompt_tokens:,}: {event.point} of {event.points}, repeat {event.repeat} of "
+                    f"{event.repeats}, {format_duration(event.left_s)} left"
+                )
+            case Progress():
+                note(event.stage)
+            case RowMeasured(row) | PointFailed(row):
+                self._add(row)
+            case Finished():
+                self._finish(event)
+
+    def end(self) -> None:
+        """Complete the output: JSON is one list of all rows."""
+        if self._format is Format.JSON:
+            print_json(records(self._rows))
+
+    def _add(self, row: Row) -> None:
+        self._rows.append(row)
+        self.measured += row.status == "ok"
+        match self._format:
+            case Format.TABLE:
+                self._table.print_row(row)
+            case Format.CSV:
+                header, line = csv_text([row]).splitlines()
+                print(line if self._headed else f"{header}\n{line}", flush=True)
+                self._headed = True
+            case Format.JSON:
+                pass
+
+    def _finish(self, event: Finished) -> None:
+        show = print if self._format is Format.TABLE else note
+        for figure in event.figures:
+            show(next(explain(figure)))
+        if event.note:
+            note(event.note)
+        note(f"kept as {event.run.run_id}: `workbench runs export {event.run.run_id} --output FILE.csv` writes the CSV")

@@ -1,0 +1,126 @@
+"""The one background thread in which experiments run, and the token that cancels them."""
+
+import logging
+import queue
+import threading
+from collections.abc import Callable, Iterator
+
+from workbench.experiments.events import Event, Finished, PointFailed, Progress, RowMeasured, Started
+from workbench.runs.run import RunStatus
+from workbench.runs.store import Store
+
+log = logging.getLogger(__name__)
+
+
+class Cancelled(Exception):
+    """Raised inside an experiment at the step or layer where its token was found set."""
+
+
+class CancelToken:
+    """Asks an experiment to stop; it does at its next step or layer."""
+
+    def __init__(self) -> None:
+        self._event = threading.Event()
+
+    def cancel(self) -> None:
+        """Ask; safe from a signal handler and from any thread."""
+        self._event.set()
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether it was asked."""
+        return self._event.is_set()
+
+    def check(self) -> None:
+        """Raise Cancelled if it was asked."""
+        if self._event.is_set():
+            raise Cancelled
+
+
+Experiment = Callable[[CancelToken], Iterator[Event]]
+Listener = Callable[[Event], None]
+
+
+def drive(experiment: Experiment, cancel: CancelToken, store: Store, listener: Listener) -> None:
+    """Iterate an experiment: each row is committed to the store first, then handed to `listener`.
+
+    An error of the experiment itself is raised after its run is marked failed in the store.
+    """
+    started: Started | None = None
+    ended = False
+    try:
+        for event in experiment(cancel):
+            match event:
+                case Started():
+                    store.add_run(event.run)
+                    started = event
+                case RowMeasured() | PointFailed():
+                    store.add_row(event.row, event.samples)
+                case Finished():
+                    store.end_run(event.run.run_id, event.status, event.note)
+                    ended = True
+                case _:
+                    pass
+            listener(event)
+    except BaseException as error:
+        if started is not None and not ended:
+            store.end_run(started.run.run_id, RunStatus.FAILED, str(error))
+        raise
+
+
+class Runner:
+    """One long-lived thread that drives one experiment at a time, so that two measurements never overlap."""
+
+    def __init__(self, open_store: Callable[[], Store]) -> None:
+        self._open_store = open_store
+        self._work: queue.SimpleQueue[tuple[Experiment, CancelToken, Listener, Callable[[BaseException | None], None]]]
+        self._work = queue.SimpleQueue()
+        self._cancel: CancelToken | None = None
+        self._idle = threading.Event()
+        self._idle.set()
+        self.thread = threading.Thread(target=self._loop, name="measurement", daemon=True)
+        self.thread.start()
+
+    @property
+    def busy(self) -> bool:
+        """Whether an experiment runs or waits."""
+        return not self._idle.is_set()
+
+    def start(
+        self, experiment: Experiment, listener: Listener, done: Callable[[BaseException | None], None]
+    ) -> CancelToken:
+        """Queue an experiment; `listener` gets its events and `done` its error or None, both in the thread.
+
+        Raises RuntimeError while another one runs.
+        """
+        if self.busy:
+            raise RuntimeError("a measurement is running; two must not overlap")
+        self._idle.clear()
+        self._cancel = CancelToken()
+        self._work.put((experiment, self._cancel, listener, done))
+        return self._cancel
+
+    def cancel(self) -> None:
+        """Ask the running experiment to stop, if one runs."""
+        if self._cancel is not None:
+            self._cancel.cancel()
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait until no experiment runs, at most `timeout_s`; whether that came to be."""
+        return self._idle.wait(timeout_s)
+
+    def _loop(self) -> None:
+        while True:
+            experiment, cancel, listener, done = self._work.get()
+            error: BaseException | None = None
+            try:
+                with self._open_store() as store:
+                    drive(experiment, cancel, store, listener)
+            except BaseException as raised:
+                log.exception("the experiment ended with an error")
+                error = raised
+            self._idle.set()
+            done(error)
+
+
+__all__ = ["CancelToken", "Cancelled", "Experiment", "Listener", "Progress", "Runner", "drive"]

@@ -1,0 +1,276 @@
+"""One measured point: the schema from which the table, the JSON, the CSV and the store are all made."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from workbench.quantity import Origin, Quantity, Unit, format_number
+
+
+@dataclass(frozen=True)
+class Column:
+    """What a column of a row means: its heading, unit, origin, and the formula over other columns."""
+
+    name: str
+    type: type
+    heading: str
+    meaning: str
+    unit: Unit = Unit.COUNT
+    origin: Origin = Origin.MEASURED
+    symbol: str = ""
+    formula: str = ""
+    inputs: tuple[str, ...] = ()
+
+
+def _column(heading: str, meaning: str, **about: Any) -> Mapping[str, Any]:
+    return {"heading": heading, "meaning": meaning, **about}
+
+
+def _label(heading: str, meaning: str) -> Any:
+    return field(metadata=_column(heading, meaning))
+
+
+def _figure(heading: str, meaning: str, **about: Any) -> Any:
+    return field(default=None, metadata=_column(heading, meaning, **about))
+
+
+_ARITHMETIC: Mapping[str, Any] = {"origin": Origin.ARITHMETIC}
+_SIX_LABELS = ("model", "quantisation", "dtype", "engine", "machine")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One point of a run, under its six labels: model, quantisation or dtype, context, batch, engine, machine.
+
+    None is "not measured"; zero is zero. `ttft_ms` and `tpot_ms` are the best of the repeats, their
+    medians stand beside them. Raises ValueError where a label is empty.
+    """
+
+    run_id: str = _label("run", "the run this row belongs to")
+    started_at: str = _label("started", "when the point was begun, UTC")
+    kind: str = _label("kind", "which experiment")
+    machine: str = _label("machine", "the box: processor, cores, memory")
+    track: str = _label("track", "hardware track")
+    engine: str = _label("engine", "what ran the model")
+    engine_version: str = _label("engine version", "its version")
+    model: str = _label("model", "the model's name")
+    architecture: str = _label("architecture", "the model's family")
+    quantisation: str = _label("quantisation", "how the weights are stored, and whether they were dequantised")
+    dtype: str = _label("dtype", "element type of weights and cache as run")
+    device: str = _label("device", "where it ran")
+    threads: int = _label("threads", "threads torch used")
+    weights: str = _label("weights", "real or synthetic")
+    prompt_tokens: int = field(
+        metadata=_column("prompt", "tokens of the prompt", unit=Unit.TOKENS, symbol="n", **_ARITHMETIC)
+    )
+    context_tokens: int = field(
+        metadata=_column(
+            "context", "tokens in the cache at the middle decode step", unit=Unit.TOKENS, symbol="t", **_ARITHMETIC
+        )
+    )
+    batch: int = field(metadata=_column("batch", "sequences in a step", symbol="b", **_ARITHMETIC))
+    new_tokens: int = field(
+        metadata=_column("new tokens", "output tokens, the first of them from prefill", **_ARITHMETIC)
+    )
+    repeats: int = field(metadata=_column("repeats", "repeats measured", **_ARITHMETIC))
+    ttft_ms: float | None = _figure(
+        "TTFT ms", "time to first token: prefill of the whole prompt; best repeat", unit=Unit.MILLISECONDS
+    )
+    ttft_median_ms: float | None = _figure("TTFT median", "median of the repeats", unit=Unit.MILLISECONDS)
+    prompt_tokens_per_s: float | None = _figure(
+        "prompt tok/s",
+        "prompt tokens per second of prefill",
+        unit=Unit.TOKENS_PER_SECOND,
+        formula="n / TTFT",
+        inputs=("prompt_tokens", "ttft_ms"),
+    )
+    prefill_gflop_per_s: float | None = _figure(
+        "GFLOP/s",
+        "operations per second of prefill: 2·N·n, the head once, attention's n² term",
+        unit=Unit.GFLOP_PER_SECOND,
+        formula="F / TTFT",
+        inputs=("prefill_flop", "ttft_ms"),
+    )
+    tpot_ms: float | None = _figure(
+        "TPOT ms", "time per output token after the first; best repeat", unit=Unit.MILLISECONDS
+    )
+    tpot_median_ms: float | None = _figure("TPOT median", "median of the repeats", unit=Unit.MILLISECONDS)
+    decode_tokens_per_s: float | None = _figure(
+        "tok/s", "decode rate of each sequence", unit=Unit.TOKENS_PER_SECOND, formula="1 / TPOT", inputs=("tpot_ms",)
+    )
+    total_tokens_per_s: float | None = _figure(
+        "total tok/s",
+        "decode rate of all sequences together",
+        unit=Unit.TOKENS_PER_SECOND,
+        formula="b / TPOT",
+        inputs=("batch", "tpot_ms"),
+    )
+    bytes_per_step: int | None = _figure(
+        "read/step",
+        "bytes one decode step must read: weights, and the cache at the middle step",
+        unit=Unit.BYTES,
+        formula="W + k·t",
+        inputs=("weight_bytes", "context_tokens"),
+        **_ARITHMETIC,
+    )
+    ceiling_tokens_per_s: float | None = _figure(
+        "ceiling tok/s",
+        "the most this box could decode",
+        unit=Unit.TOKENS_PER_SECOND,
+        formula="B / (W + k·t)",
+        inputs=("read_gb_per_s", "bytes_per_step"),
+        **_ARITHMETIC,
+    )
+    ceiling_share: float | None = _figure(
+        "of ceiling",
+        "share of the ceiling the decode reached",
+        unit=Unit.SHARE,
+        formula="decode rate / ceiling",
+        inputs=("decode_tokens_per_s", "ceiling_tokens_per_s"),
+    )
+    ceiling_basis: str | None = _figure("basis", "what the ceiling's bandwidth rests on")
+    predicted_ttft_ms: float | None = _figure(
+        "predicted TTFT", "predicted before measuring", unit=Unit.MILLISECONDS, **_ARITHMETIC
+    )
+    predicted_tpot_ms: float | None = _figure(
+        "predicted TPOT", "predicted before measuring", unit=Unit.MILLISECONDS, **_ARITHMETIC
+    )
+    bound_by: str | None = _figure(
+        "bound by",
+        "the clock that binds the prefill: bytes, maths, or both while neither is twice the other",
+        formula="F / C against W / B",
+        inputs=("prefill_flop", "peak_gflop_per_s", "weight_bytes", "read_gb_per_s"),
+        **_ARITHMETIC,
+    )
+    ui_share: float | None = _figure(
+        "UI share", "CPU time of the screen and the monitor inside the timed windows", unit=Unit.SHARE
+    )
+    other_load: float | None = _figure(
+        "other load", "share of all cores other processes and steal took in the timed windows", unit=Unit.SHARE
+    )
+    status: str = field(default="ok", metadata=_column("status", "ok, or why there is no figure"))
+    flags: str = field(default="", metadata=_column("flags", "what to know before trusting the row"))
+    ttft_floor_ms: float | None = _figure(
+        "TTFT floor",
+        "the least the prefill could take",
+        unit=Unit.MILLISECONDS,
+        formula="max(F / C, W / B)",
+        inputs=("prefill_flop", "peak_gflop_per_s", "weight_bytes", "read_gb_per_s"),
+        **_ARITHMETIC,
+    )
+    prefill_flop: int | None = _figure(
+        "FLOP",
+        "operations of the prefill",
+        unit=Unit.FLOP,
+        symbol="F",
+        formula="2·N·n + head + attention",
+        **_ARITHMETIC,
+    )
+    weight_bytes: int | None = _figure("weights", "weights one step reads", unit=Unit.BYTES, symbol="W", **_ARITHMETIC)
+    read_gb_per_s: float | None = _figure(
+        "B",
+        "rate at which this box read the model's own weights when the run began",
+        unit=Unit.GB_PER_SECOND,
+        symbol="B",
+    )
+    peak_gflop_per_s: float | None = _figure(
+        "C",
+        "rate of a large matrix product of the model's own shape when the run began",
+        unit=Unit.GFLOP_PER_SECOND,
+        symbol="C",
+    )
+    resident_bytes: int | None = _figure("resident", "memory of the process at its peak so far", unit=Unit.BYTES)
+    predicted_resident_bytes: int | None = _figure(
+        "predicted resident", "memory predicted before loading", unit=Unit.BYTES, **_ARITHMETIC
+    )
+
+    def __post_init__(self) -> None:
+        for name in _SIX_LABELS:
+            if not str(getattr(self, name)).strip():
+                raise ValueError(f"a row without its label {name!r} is not shown or stored")
+        if self.context_tokens < 1 or self.batch < 1:
+            raise ValueError("a row without its context and batch is not shown or stored")
+
+
+def _columns() -> tuple[Column, ...]:
+    types = {"str": str, "int": int, "float": float}
+    return tuple(
+        Column(f.name, types[str(f.type.__name__ if isinstance(f.type, type) else f.type).split(" ")[0]], **f.metadata)
+        for f in fields(Row)
+    )
+
+
+COLUMNS: tuple[Column, ...] = _columns()
+COLUMN: Mapping[str, Column] = {column.name: column for column in COLUMNS}
+SWEEP_TABLE: tuple[str, ...] = (
+    "prompt_tokens",
+    "ttft_ms",
+    "prompt_tokens_per_s",
+    "prefill_gflop_per_s",
+    "tpot_ms",
+    "decode_tokens_per_s",
+    "bytes_per_step",
+    "ceiling_share",
+    "bound_by",
+)
+"""The columns of the prefill/decode table, on screen and on the command line."""
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Every timing behind a row, in the order it was taken, in seconds; `dropped` were warm-up."""
+
+    ttft_s: tuple[float, ...] = ()
+    tpot_s: tuple[float, ...] = ()
+    dropped_ttft_s: tuple[float, ...] = ()
+    dropped_tpot_s: tuple[float, ...] = ()
+
+
+def labels(row: Row) -> str:
+    """A row's labels in one line, without which no rate is shown; context stands in the row itself."""
+    quantisation = "" if row.quantisation == "none" else f"{row.quantisation} · "
+    threads = "1 thread" if row.threads == 1 else f"{row.threads} threads"
+    return (
+        f"{row.model} · {row.weights} weights · {quantisation}{row.dtype} · batch {row.batch} · {row.new_tokens} new tokens"
+        f" · {row.engine} {row.engine_version} · {row.device}, {threads} · {row.machine}"
+    )
+
+
+def cell(row: Row, name: str) -> str:
+    """A row's value as a table shows it, without the unit its heading carries; empty where not measured."""
+    value = getattr(row, name)
+    if name == "prompt_tokens_per_s" and value is None and row.status != "ok":
+        return row.status
+    return format_cell(COLUMN[name], value)
+
+
+def format_cell(column: Column, value: Any) -> str:
+    """A value as a table shows it under its column's heading."""
+    match value:
+        case None:
+            return ""
+        case str():
+            return value
+        case _ if column.unit is Unit.SHARE:
+            return f"{value * 100:.0f} %" if value >= 0.095 else f"{value * 100:.1f} %"
+        case _ if column.unit in (Unit.BYTES, Unit.FLOP):
+            return str(quantity_of(column, value))
+        case int():
+            return f"{value:,}"
+        case _:
+            return f"{value:,.1f}" if 10 <= abs(value) < 1000 else format_number(value)
+
+
+def quantity_of(column: Column, value: float, inputs: tuple[Quantity, ...] = ()) -> Quantity:
+    """A column's value as a quantity."""
+    return Quantity(column.meaning, value, column.unit, column.origin, column.symbol, column.formula, inputs)
+
+
+def quantity(row: Row, name: str) -> Quantity | None:
+    """A cell with its formula and inputs, as `enter` shows it; None where it holds no figure."""
+    value = getattr(row, name)
+    column = COLUMN[name]
+    if not isinstance(value, int | float):
+        return None
+    inputs = tuple(q for q in (quantity(row, i) for i in column.inputs) if q is not None)
+    return quantity_of(column, value, inputs)

@@ -1,0 +1,42 @@
+"""A run: one experiment with its settings, what it predicted, and how it ended."""
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any
+
+
+class RunStatus(StrEnum):
+    """How a run stands; a run whose process is gone while it says `running` shows as interrupted."""
+
+    RUNNING = "running"
+    FINISHED = "finished"
+    INTERRUPTED = "interrupted"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run as the store keeps it; `settings` are the experiment's own, as plain values."""
+
+    run_id: str
+    kind: str
+    started_at: str
+    model: str
+    machine: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    status: RunStatus = RunStatus.RUNNING
+    note: str = ""
+    rows: int = 0
+
+
+def now() -> str:
+    """This moment, UTC, as ISO 8601 to the second."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def new_run_id() -> str:
+    """A short name that sorts by time and does not repeat on one store."""
+    return datetime.now(UTC).strftime("%Y%m%d-%H%M%S-") + secrets.token_hex(2)

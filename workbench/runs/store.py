@@ -1,0 +1,219 @@
+"""The SQLite store: every run and every row, committed one by one, with the samples behind them."""
+
+import os
+import socket
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import msgspec
+import psutil
+
+from workbench.errors import StoreError, unknown_name
+from workbench.paths import data_folder
+from workbench.runs.row import COLUMNS, Row, Samples
+from workbench.runs.run import Run, RunStatus
+
+SCHEMA_VERSION = 1
+BUSY_TIMEOUT_S = 10.0
+_SQL_TYPES = {str: "TEXT", int: "INTEGER", float: "REAL"}
+
+
+def store_path() -> Path:
+    """Where this user's runs are kept."""
+    return data_folder() / "runs.sqlite3"
+
+
+class Store:
+    """One connection to the store, for the thread that opened it; use it as a context manager.
+
+    Raises StoreError where the file can't be opened, is no store, or was written by a newer version.
+    A rollback journal, not a write-ahead log: home folders are often on a network file system.
+    """
+
+    def __init__(self, path: Path | None = None) -> None:
+        self.path = path or store_path()
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._connection = sqlite3.connect(self.path, timeout=BUSY_TIMEOUT_S, isolation_level=None)
+        except (OSError, sqlite3.Error) as error:
+            raise StoreError(
+                f"The store of runs {self.path} can't be opened: {error}. Make its folder writable, or name "
+                "another folder in the environment variable WORKBENCH_DATA."
+            ) from error
+        self._connection.row_factory = sqlite3.Row
+        try:
+            with self._explained("opened"):
+                self._prepare()
+        except BaseException:
+            self._connection.close()
+            raise
+
+    def __enter__(self) -> "Store":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection; what was committed stays."""
+        self._connection.close()
+
+    def add_run(self, run: Run) -> None:
+        """Commit a run as running, owned by this process."""
+        with self._transaction():
+            self._connection.execute(
+                "INSERT INTO runs (run_id, kind, started_at, model, machine, settings, status, note, owner)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (
+                    run.run_id,
+                    run.kind,
+                    run.started_at,
+                    run.model,
+                    run.machine,
+                    msgspec.json.encode(run.settings).decode(),
+                    RunStatus.RUNNING,
+                    run.note,
+                    _owner(os.getpid()),
+                ),
+            )
+
+    def add_row(self, row: Row, samples: Samples) -> None:
+        """Commit one row with its samples."""
+        names = [column.name for column in COLUMNS]
+        marks = ", ".join("?" * (len(names) + 1))
+        with self._transaction():
+            self._connection.execute(
+                f"INSERT INTO rows ({', '.join(names)}, samples) VALUES ({marks})",
+                [*(getattr(row, name) for name in names), msgspec.json.encode(samples).decode()],
+            )
+
+    def end_run(self, run_id: str, status: RunStatus, note: str = "") -> None:
+        """Commit how a run ended."""
+        with self._transaction():
+            self._connection.execute("UPDATE runs SET status = ?, note = ? WHERE run_id = ?", (status, note, run_id))
+
+    def runs(self) -> list[Run]:
+        """All runs, the newest first; one whose process is gone while it says running is interrupted."""
+        with self._explained("read"):
+            found = self._connection.execute(
+                "SELECT runs.*, (SELECT COUNT(*) FROM rows WHERE rows.run_id = runs.run_id) AS row_count"
+                " FROM runs ORDER BY started_at DESC, runs.rowid DESC"
+            ).fetchall()
+        return [_run(record) for record in found]
+
+    def run(self, run_id: str) -> Run:
+        """The run of that name, `last` for the newest, or a unique beginning of one; StoreError where there is none."""
+        runs = self.runs()
+        if run_id == "last" and runs:
+            return runs[0]
+        matching = [r for r in runs if r.run_id == run_id] or [r for r in runs if r.run_id.startswith(run_id)]
+        if run_id and len(matching) == 1:
+            return matching[0]
+        if not runs:
+            raise StoreError(f"The store {self.path} holds no runs yet. `workbench sweep MODEL` measures one.")
+        if len(matching) > 1 and run_id:
+            raise StoreError(f"{len(matching)} runs begin with {run_id!r}: name one in full, or `last`.")
+        raise StoreError(unknown_name("run", run_id, [r.run_id for r in runs[:20]]))
+
+    def rows(self, run_id: str) -> list[Row]:
+        """A run's rows in the order they were measured."""
+        return [row for row, _ in self.rows_with_samples(run_id)]
+
+    def rows_with_samples(self, run_id: str) -> list[tuple[Row, Samples]]:
+        """A run's rows with every sample behind each."""
+        with self._explained("read"):
+            found = self._connection.execute("SELECT * FROM rows WHERE run_id = ? ORDER BY rowid", (run_id,)).fetchall()
+        return [
+            (
+                Row(**{column.name: record[column.name] for column in COLUMNS}),
+                msgspec.json.decode(record["samples"], type=Samples),
+            )
+            for record in found
+        ]
+
+    def _prepare(self) -> None:
+        version = self._connection.execute("PRAGMA user_version").fetchone()[0]
+        if version > SCHEMA_VERSION:
+            raise StoreError(
+                f"The store {self.path} was written by a newer workbench (its version {version}, this one knows "
+                f"{SCHEMA_VERSION}). It was not touched: upgrade the workbench, or set WORKBENCH_DATA to another folder."
+            )
+        if version == SCHEMA_VERSION and not self._missing_columns():
+            return
+        with self._transaction():
+            columns = ", ".join(f"{column.name} {_SQL_TYPES[column.type]}" for column in COLUMNS)
+            self._connection.execute(
+                "CREATE TABLE IF NOT EXISTS runs (run_id TEXT PRIMARY KEY, kind TEXT NOT NULL, started_at TEXT NOT NULL,"
+                " model TEXT NOT NULL, machine TEXT NOT NULL, settings TEXT NOT NULL, status TEXT NOT NULL,"
+                " note TEXT NOT NULL, owner TEXT NOT NULL)"
+            )
+            self._connection.execute(f"CREATE TABLE IF NOT EXISTS rows ({columns}, samples TEXT NOT NULL)")
+            self._connection.execute("CREATE INDEX IF NOT EXISTS rows_of_run ON rows (run_id)")
+            for column in self._missing_columns():
+                self._connection.execute(f"ALTER TABLE rows ADD COLUMN {column}")
+            self._connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+
+    def _missing_columns(self) -> list[str]:
+        present = {record["name"] for record in self._connection.execute("PRAGMA table_info(rows)")}
+        return [f"{c.name} {_SQL_TYPES[c.type]}" for c in COLUMNS if c.name not in present]
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        with self._explained("written"):
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self._connection.execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
+
+    @contextmanager
+    def _explained(self, deed: str) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise StoreError(
+                f"The store of runs {self.path} can't be {deed}: {error}. Rows committed before are kept. Check that "
+                "the disk has room and the file is a workbench store, or set WORKBENCH_DATA to another folder."
+            ) from error
+
+
+def _run(record: Any) -> Run:
+    status = RunStatus(record["status"])
+    if status is RunStatus.RUNNING and _is_gone(record["owner"]):
+        status = RunStatus.INTERRUPTED
+    return Run(
+        run_id=record["run_id"],
+        kind=record["kind"],
+        started_at=record["started_at"],
+        model=record["model"],
+        machine=record["machine"],
+        settings=msgspec.json.decode(record["settings"]),
+        status=status,
+        note=record["note"],
+        rows=record["row_count"],
+    )
+
+
+def _owner(process_id: int) -> str:
+    """A process so named that another one with the same number, later or elsewhere, is not taken for it."""
+    try:
+        started = psutil.Process(process_id).create_time()
+    except psutil.Error:
+        started = 0.0
+    return f"{socket.gethostname()}/{process_id}/{started:.0f}"
+
+
+def _is_gone(owner: str) -> bool:
+    host, _, rest = owner.rpartition("/")[0].rpartition("/")
+    if host != socket.gethostname() or not rest.isdigit():
+        return False
+    return not psutil.pid_exists(int(rest)) or _owner(int(rest)) != owner
