@@ -5,6 +5,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NoReturn
@@ -153,12 +154,7 @@ def _runs_show(options: argparse.Namespace) -> int:
         rows = store.rows_with_samples(run.run_id)
     match options.format:
         case Format.JSON:
-            print_json(
-                [
-                    {**record, "samples": _plain(s)}
-                    for record, (_, s) in zip(records(r for r, _ in rows), rows, strict=True)
-                ]
-            )
+            print_json([{**records([row])[0], "samples": asdict(samples)} for row, samples in rows])
         case Format.CSV:
             print(csv_text(row for row, _ in rows), end="")
         case _:
@@ -186,12 +182,6 @@ def _runs_export(options: argparse.Namespace) -> int:
         path = write_csv(rows, options.output)
         note(f"{len(rows)} rows of {run.run_id} written to {path}")
     return 0
-
-
-def _plain(samples: Any) -> dict[str, Any]:
-    from dataclasses import asdict
-
-    return asdict(samples)
 
 
 def _print_records(listed: Sequence[dict[str, Any]], chosen: Format, left: Sequence[str]) -> None:

@@ -5,7 +5,7 @@ import queue
 import threading
 from collections.abc import Callable, Iterator
 
-from workbench.experiments.events import Event, Finished, PointFailed, Progress, RowMeasured, Started
+from workbench.experiments.events import Event, Finished, PointFailed, RowMeasured, Started
 from workbench.runs.run import RunStatus
 from workbench.runs.store import Store
 
@@ -121,6 +121,3 @@ class Runner:
                 error = raised
             self._idle.set()
             done(error)
-
-
-__all__ = ["CancelToken", "Cancelled", "Experiment", "Listener", "Progress", "Runner", "drive"]

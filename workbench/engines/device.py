@@ -50,6 +50,17 @@ def device_name(device: torch.device) -> str:
             return device.type
 
 
+def free_bytes(device: torch.device) -> int | None:
+    """Memory free on an accelerator of its own; None where the model lives in the machine's memory."""
+    match device.type:
+        case "cuda":
+            return int(torch.cuda.mem_get_info(device)[0])
+        case "xpu":
+            return int(torch.xpu.mem_get_info(device)[0])
+        case _:
+            return None
+
+
 def free_cached(device: torch.device) -> None:
     """Give memory that torch holds back for reuse to the device again."""
     match device.type:

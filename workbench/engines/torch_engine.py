@@ -5,6 +5,7 @@ import inspect
 import os
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -12,10 +13,17 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 import torch
 import transformers
 
-from workbench.engines.device import Synchronise, choose_device, device_name, free_cached, synchroniser
+from workbench.engines.device import (
+    Synchronise,
+    choose_device,
+    device_name,
+    free_bytes,
+    free_cached,
+    synchroniser,
+)
 from workbench.engines.engine import BoxRates, EngineLabels, PointError, RequestTiming
 from workbench.engines.loading import is_out_of_memory, load_model
-from workbench.experiments.plan import Plan
+from workbench.experiments.plan import Plan, check_memory
 from workbench.hardware.machine import usable_cores
 from workbench.hardware.probe import product_rate, read_rate
 from workbench.models.model import Model, ModelKind
@@ -30,6 +38,8 @@ def load(planned: Plan, cancel: CancelToken) -> "TorchModel":
     torch.set_num_threads(threads)
     device = choose_device(planned.settings.device)
     cancel.check()
+    free = free_bytes(device)
+    check_memory(planned if free is None else replace(planned, available=free))
     network = load_model(planned, device)
     stored = planned.model.quantisation
     labels = EngineLabels(

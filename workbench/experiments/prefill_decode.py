@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from workbench.ceilings import decode, prefill
@@ -20,7 +21,7 @@ from workbench.experiments.plan import Plan, check_memory, middle_context, plan,
 from workbench.experiments.settings import SweepSettings
 from workbench.experiments.statistics import best, median
 from workbench.experiments.window import Disturbance, TimedWindow
-from workbench.hardware.machine import peak_resident_bytes, this_machine
+from workbench.hardware.machine import peak_resident_bytes, runs_in_host_memory, this_machine
 from workbench.models.model import DTYPE_BYTES, Model
 from workbench.quantity import Origin, Quantity, Unit
 from workbench.runner import Cancelled, CancelToken, Experiment
@@ -43,7 +44,8 @@ def sweep(settings: SweepSettings, load: Load, window: TimedWindow) -> Experimen
 
     def experiment(cancel: CancelToken) -> Iterator[Event]:
         planned = plan(settings)
-        check_memory(planned)
+        if runs_in_host_memory(settings.device):
+            check_memory(planned)
         run = Run(new_run_id(), KIND, now(), planned.model.name, str(this_machine()), settings.plain())
         yield Started(run)
         rows: list[Row] = []
@@ -100,39 +102,31 @@ def _measure(sweep: _Sweep, rows: list[Row]) -> Iterator[Event]:
         resident_bytes=sweep.planned.need.total,
     )
     yield Progress("warming up", points=points)
-    sweep.request(min(WARM_UP_TOKENS, max(settings.prompts)), seed=0)
+    with suppress(PointError):
+        sweep.request(min(WARM_UP_TOKENS, max(settings.prompts)), seed=0)
+    floor_seconds = [point_seconds(settings, model, n, rates.read, rates.product) for n in settings.prompts]
     slowdown = 1.0
-    for point, n in enumerate(settings.prompts, 1):
+    for i, n in enumerate(settings.prompts):
         sweep.disturbance = Disturbance()
         started_at, begun = now(), time.monotonic()
         timings: list[RequestTiming] = []
         failure = ""
-        for repeat in range(1, settings.repeats + 1):
-            left = slowdown * sum(
-                _point_floor_seconds(settings, model, m, rates) for m in settings.prompts[point - 1 :]
-            )
-            done = slowdown * _point_floor_seconds(settings, model, n, rates) * (repeat - 1) / settings.repeats
-            yield Progress("measuring", point, points, repeat, settings.repeats, n, max(0.0, left - done))
+        for repeat in range(settings.repeats):
+            left_s = slowdown * (sum(floor_seconds[i:]) - floor_seconds[i] * repeat / settings.repeats)
+            yield Progress("measuring", i + 1, points, repeat + 1, settings.repeats, n, left_s)
             try:
-                timings.append(sweep.request(n, seed=point * 1000 + repeat))
+                timings.append(sweep.request(n, seed=(i + 1) * 1000 + repeat))
             except PointError as error:
                 failure = str(error)
                 break
-            so_far = time.monotonic() - begun
-            floor = _point_floor_seconds(settings, model, n, rates) * repeat / settings.repeats
-            slowdown = max(1.0, so_far / floor)
-        samples = Samples(tuple(t.ttft_s for t in timings), tuple(t.tpot_s for t in timings))
+            slowdown = (time.monotonic() - begun) / (floor_seconds[i] * (repeat + 1) / settings.repeats)
         row = _row(sweep, n, started_at, timings, rates)
+        samples = Samples(tuple(x.ttft_s for x in timings), tuple(x.tpot_s for x in timings))
         if failure:
-            row = replace(row, status=f"failed: {failure}")
-            yield PointFailed(row, samples, failure)
+            yield PointFailed(replace(row, status=f"failed: {failure}"), samples, failure)
         else:
             rows.append(row)
             yield RowMeasured(row, samples)
-
-
-def _point_floor_seconds(settings: SweepSettings, model: Model, n: int, rates: BoxRates) -> float:
-    return point_seconds(settings, model, n, rates.read, rates.product)
 
 
 def _floor(model: Model, settings: SweepSettings, n: int, rates: BoxRates) -> PointFloor:
@@ -223,7 +217,8 @@ def _figures(model: Model, rows: list[Row]) -> tuple[Quantity, ...]:
         return ()
     shortest = min(decoded, key=lambda row: row.prompt_tokens)
     fastest = max(decoded, key=lambda row: row.prefill_gflop_per_s or 0.0)
-    assert shortest.bytes_per_step is not None and shortest.tpot_ms is not None
+    assert shortest.bytes_per_step is not None
+    assert shortest.tpot_ms is not None
     assert fastest.prefill_gflop_per_s is not None
     return crossover(
         W=prefill.weight_bytes(model),

@@ -60,9 +60,11 @@ def check_context(settings: SweepSettings, model: Model) -> None:
         return
     longest = max(settings.prompts)
     if longest + settings.new_tokens > model.context_limit:
+        most = model.context_limit - settings.new_tokens
+        way_out = f"Use prompts up to {most:,}." if most > 0 else "Use fewer new tokens."
         raise SettingsError(
             f"A prompt of {longest:,} tokens and {settings.new_tokens} new ones are longer than the context of "
-            f"{model.name}, {model.context_limit:,} tokens. Use prompts up to {model.context_limit - settings.new_tokens:,}."
+            f"{model.name}, {model.context_limit:,} tokens. {way_out}"
         )
 
 

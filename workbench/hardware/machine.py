@@ -11,6 +11,8 @@ import psutil
 
 CGROUP = Path("/sys/fs/cgroup")
 CGROUP_MEMBERSHIP = Path("/proc/self/cgroup")
+ACCELERATOR_NODES = ("/dev/nvidiactl", "/dev/kfd")
+"""Where Linux shows the drivers of NVIDIA and AMD devices."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,13 @@ def cpu_quota() -> float | None:
         if quota and period and quota[0].isdigit():
             quotas.append(int(quota[0]) / int(period[0]))
     return min(quotas, default=None)
+
+
+def runs_in_host_memory(device: str) -> bool:
+    """Whether a model on `device` (a setting's name) lives in the machine's own memory, judged without torch."""
+    if device == "auto":
+        return not any(Path(node).exists() for node in ACCELERATOR_NODES)
+    return device in ("cpu", "mps")
 
 
 def resident_bytes() -> int:

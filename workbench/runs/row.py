@@ -231,8 +231,8 @@ def labels(row: Row) -> str:
     quantisation = "" if row.quantisation == "none" else f"{row.quantisation} · "
     threads = "1 thread" if row.threads == 1 else f"{row.threads} threads"
     return (
-        f"{row.model} · {row.weights} weights · {quantisation}{row.dtype} · batch {row.batch} · {row.new_tokens} new tokens"
-        f" · {row.engine} {row.engine_version} · {row.device}, {threads} · {row.machine}"
+        f"{row.model} · {row.weights} weights · {quantisation}{row.dtype} · batch {row.batch}"
+        f" · {row.new_tokens} new tokens · {row.engine} {row.engine_version} · {row.device}, {threads} · {row.machine}"
     )
 
 

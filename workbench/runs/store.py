@@ -142,14 +142,16 @@ class Store:
         if version > SCHEMA_VERSION:
             raise StoreError(
                 f"The store {self.path} was written by a newer workbench (its version {version}, this one knows "
-                f"{SCHEMA_VERSION}). It was not touched: upgrade the workbench, or set WORKBENCH_DATA to another folder."
+                f"{SCHEMA_VERSION}). It was not touched: upgrade the workbench, or set WORKBENCH_DATA to another "
+                "folder."
             )
         if version == SCHEMA_VERSION and not self._missing_columns():
             return
         with self._transaction():
             columns = ", ".join(f"{column.name} {_SQL_TYPES[column.type]}" for column in COLUMNS)
             self._connection.execute(
-                "CREATE TABLE IF NOT EXISTS runs (run_id TEXT PRIMARY KEY, kind TEXT NOT NULL, started_at TEXT NOT NULL,"
+                "CREATE TABLE IF NOT EXISTS runs"
+                " (run_id TEXT PRIMARY KEY, kind TEXT NOT NULL, started_at TEXT NOT NULL,"
                 " model TEXT NOT NULL, machine TEXT NOT NULL, settings TEXT NOT NULL, status TEXT NOT NULL,"
                 " note TEXT NOT NULL, owner TEXT NOT NULL)"
             )
