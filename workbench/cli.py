@@ -72,37 +72,24 @@ def _sweep(options: argparse.Namespace) -> int:
 
 
 def _inspect(options: argparse.Namespace) -> int:
-    from workbench.models.inspection import inspection, inspection_lines
+    from workbench.models.inspection import inspection
     from workbench.models.resolve import resolve
 
-    model = resolve(options.model)
-    found = inspection(model, options.kv_dtype)
-    match options.format:
-        case Format.JSON:
-            print_json(found)
-        case Format.CSV:
-            print_csv([{**g, "types": " ".join(g["types"])} for g in found["groups"]])
-        case _:
-            for line in inspection_lines(model, options.kv_dtype):
-                print(line)
+    _print_inspection(inspection(resolve(options.model), options.kv_dtype), options.format)
     return 0
 
 
 def _presets(options: argparse.Namespace) -> int:
-    from workbench.models.inspection import inspection, inspection_lines
-    from workbench.models.presets import load_presets, preset
+    from workbench.models.inspection import inspection
+    from workbench.models.presets import load_presets, model_of, preset_model
 
+    presets = load_presets()
     if options.name:
-        model = preset(options.name)
-        if options.format is Format.TABLE:
-            for line in inspection_lines(model, "float16"):
-                print(line)
-        else:
-            print_json(inspection(model, "float16"))
+        _print_inspection(inspection(preset_model(options.name, presets)), options.format)
         return 0
-    presets, problems = load_presets()
-    for problem in problems:
+    for problem in presets.problems:
         note(f"workbench: {problem}")
+    models = [model_of(preset) for _, preset in sorted(presets.models.items())]
     listed = [
         {
             "model": model.name,
@@ -112,9 +99,9 @@ def _presets(options: argparse.Namespace) -> int:
             "read_parameters": model.read_parameters,
             "source": model.source,
         }
-        for _, model in sorted(presets.items())
+        for model in models
     ]
-    _print_records(listed, options.format, left=("model", "architecture", "quantisation", "source"))
+    _print_records(listed, options.format)
     return 0
 
 
@@ -139,7 +126,7 @@ def _runs_list(options: argparse.Namespace) -> int:
     if not listed and options.format is Format.TABLE:
         note("No runs yet. `workbench sweep MODEL` measures one.")
         return 0
-    _print_records(listed, options.format, left=("run_id", "started_at", "kind", "model", "status", "machine", "note"))
+    _print_records(listed, options.format)
     return 0
 
 
@@ -184,18 +171,48 @@ def _runs_export(options: argparse.Namespace) -> int:
     return 0
 
 
-def _print_records(listed: Sequence[dict[str, Any]], chosen: Format, left: Sequence[str]) -> None:
+def _print_records(listed: Sequence[dict[str, Any]], chosen: Format) -> None:
     match chosen:
         case Format.JSON:
             print_json(listed)
         case Format.CSV:
             print_csv(listed)
         case _ if listed:
-            names = list(listed[0])
-            lines = [[f"{v:,}" if isinstance(v, int) else str(v) for v in record.values()] for record in listed]
-            print_table(names, lines, left=[names.index(name) for name in left])
+            words = [i for i, value in enumerate(listed[0].values()) if isinstance(value, str)]
+            print_table(list(listed[0]), [[_written(v) for v in record.values()] for record in listed], left=words)
         case _:
             pass
+
+
+def _print_inspection(found: dict[str, Any], chosen: Format) -> None:
+    groups = [{**group, "types": " ".join(group["types"])} for group in found["groups"]]
+    match chosen:
+        case Format.JSON:
+            print_json(found)
+        case Format.CSV:
+            print_csv(groups)
+        case _:
+            figures = {name: value for name, value in found.items() if name not in ("kv", "groups", "notes")}
+            figures |= {f"kv.{name}": value for name, value in found["kv"].items()}
+            print_table(("figure", ""), [(name, _written(value)) for name, value in figures.items()], left=(0, 1))
+            print()
+            _print_records(groups, Format.TABLE)
+            for sentence in found["notes"]:
+                print(f"\n! {sentence}")
+
+
+def _written(value: Any) -> str:
+    match value:
+        case None:
+            return "–"
+        case bool():
+            return "yes" if value else "no"
+        case int():
+            return f"{value:,}"
+        case dict():
+            return ", ".join(f"{count} {name}" for name, count in value.items())
+        case _:
+            return str(value)
 
 
 class _Parser(argparse.ArgumentParser):

@@ -24,6 +24,7 @@ from workbench.engines.device import (
 from workbench.engines.engine import BoxRates, EngineLabels, PointError, RequestTiming
 from workbench.engines.loading import is_out_of_memory, load_model
 from workbench.experiments.plan import Plan, check_memory
+from workbench.experiments.settings import Weights
 from workbench.hardware.machine import usable_cores
 from workbench.hardware.probe import product_rate, read_rate
 from workbench.models.model import Model, ModelKind
@@ -41,16 +42,23 @@ def load(planned: Plan, cancel: CancelToken) -> "TorchModel":
     free = free_bytes(device)
     check_memory(planned if free is None else replace(planned, available=free))
     network = load_model(planned, device)
-    stored = planned.model.quantisation
     labels = EngineLabels(
         engine=ENGINE,
         engine_version=f"{transformers.__version__}, torch {torch.__version__}",
-        quantisation=f"{stored}, dequantised" if planned.model.kind is ModelKind.GGUF else stored,
+        quantisation=_quantisation(planned),
         dtype=planned.settings.dtype,
         device=device_name(device),
         threads=threads,
     )
     return TorchModel(network, planned.resident, labels, device, synchroniser(device))
+
+
+def _quantisation(planned: Plan) -> str:
+    """How the weights are stored, where they are the model's own; this engine computes in the plan's dtype."""
+    stored = planned.model.quantisation
+    if planned.weights is Weights.SYNTHETIC:
+        return "none"
+    return f"{stored}, dequantised" if planned.model.kind is ModelKind.GGUF else stored
 
 
 class TorchModel:

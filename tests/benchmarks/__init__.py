@@ -1,0 +1,1 @@
+"""Benchmarks: scripts that print a figure beside its bar."""

@@ -1,0 +1,51 @@
+"""Synthetic weights: every value in memory of its own, none denormal, tied where the model ties."""
+
+import pytest
+import torch
+
+from workbench.engines.torch_engine import load
+from workbench.experiments.plan import Plan, plan
+from workbench.experiments.settings import SweepSettings
+from workbench.runner import CancelToken
+
+
+def planned(dtype: str = "float32") -> Plan:
+    return plan(SweepSettings(model="smollm2-135m", prompts=(4,), new_tokens=3, dtype=dtype, device="cpu"))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+def test_weights_are_finite_distinct_and_never_denormal(dtype: str) -> None:
+    model = load(planned(dtype), CancelToken())
+    network = model._network
+    smallest = torch.finfo(getattr(torch, dtype)).smallest_normal
+    addresses: set[int] = set()
+    parameters = 0
+    for name, weight in network.named_parameters():
+        assert weight.dtype == getattr(torch, dtype), name
+        assert weight.isfinite().all(), name
+        assert weight.abs().min() >= smallest, name
+        addresses.add(weight.data_ptr())
+        parameters += weight.numel()
+    assert len(addresses) == sum(1 for _ in network.parameters())
+    assert parameters == model.model.parameters == 134_515_008
+    assert network.get_output_embeddings().weight is network.get_input_embeddings().weight
+    with torch.inference_mode():
+        logits = network(torch.arange(8)[None]).logits
+    assert logits.isfinite().all()
+    model.close()
+
+
+def test_no_two_pages_of_a_weight_are_the_same() -> None:
+    model = load(planned(), CancelToken())
+    weight = model._network.get_input_embeddings().weight.view(-1)
+    pages = weight[: weight.numel() // 1024 * 1024].view(-1, 1024)
+    assert torch.unique(pages[:, :4], dim=0).shape[0] == pages.shape[0]
+
+
+def test_the_cache_of_a_request_holds_the_bytes_the_arithmetic_says() -> None:
+    model = load(planned(), CancelToken())
+    with torch.inference_mode():
+        out = model._network(torch.arange(10)[None], use_cache=True)
+    cache = next(out[name] for name in ("cache", "past_key_values") if name in out)
+    held = sum(t.numel() * t.element_size() for layer in cache.layers for t in (layer.keys, layer.values))
+    assert held == model.model.kv_elements_read(10) * 4

@@ -1,0 +1,128 @@
+"""The sweep on an engine whose timings are known: what it says, in which order, and what its rows hold."""
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.fakes import PRODUCT_RATE, READ_RATE, FakeModel, fake_load
+from workbench.errors import MemoryRefused
+from workbench.experiments import plan as planning
+from workbench.experiments.events import (
+    Event,
+    Finished,
+    PointFailed,
+    Predicted,
+    Progress,
+    RowMeasured,
+    Started,
+)
+from workbench.experiments.plan import Plan
+from workbench.experiments.prefill_decode import crossover, sweep
+from workbench.experiments.settings import SweepSettings
+from workbench.experiments.window import TimedWindow
+from workbench.quantity import Unit
+from workbench.runner import CancelToken
+from workbench.runs.run import RunStatus
+
+SETTINGS = SweepSettings(model="smollm2-135m", prompts=(1, 64), repeats=3, new_tokens=5)
+
+
+def events(
+    load: Callable[[Plan, CancelToken], FakeModel],
+    settings: SweepSettings = SETTINGS,
+    cancel: CancelToken | None = None,
+) -> list[Event]:
+    return list(sweep(settings, load, TimedWindow())(cancel or CancelToken()))
+
+
+def test_events_come_in_order_and_the_prediction_before_any_measurement() -> None:
+    seen = [type(e) for e in events(fake_load()) if not isinstance(e, Progress)]
+    assert seen == [Started, Predicted, RowMeasured, RowMeasured, Finished]
+
+
+def test_a_row_holds_the_best_repeat_the_median_and_every_sample() -> None:
+    row, samples = next((e.row, e.samples) for e in events(fake_load()) if isinstance(e, RowMeasured))
+    assert samples.ttft_s == pytest.approx((0.001, 0.002, 0.003))
+    assert (row.ttft_ms, row.ttft_median_ms) == (pytest.approx(1.0), pytest.approx(2.0))
+    assert (row.tpot_ms, row.tpot_median_ms) == (pytest.approx(10.0), pytest.approx(20.0))
+    assert row.prompt_tokens_per_s == pytest.approx(1 / 0.001)
+    assert row.decode_tokens_per_s == pytest.approx(100.0)
+
+
+def test_a_row_stands_beside_its_ceiling() -> None:
+    row = next(e.row for e in events(fake_load()) if isinstance(e, RowMeasured))
+    W, k = 134_515_008 * 4, 23_040 * 2
+    assert row.context_tokens == 3
+    assert row.bytes_per_step == W + 3 * k
+    assert row.ceiling_tokens_per_s == pytest.approx(READ_RATE / (W + 3 * k))
+    assert row.ceiling_share == pytest.approx(100.0 / (READ_RATE / (W + 3 * k)))
+    assert row.peak_gflop_per_s == PRODUCT_RATE / 1e9
+    assert row.bound_by == "bytes"
+
+
+def test_a_measurement_above_its_ceiling_is_flagged() -> None:
+    row = next(e.row for e in events(fake_load()) if isinstance(e, RowMeasured))
+    assert row.ceiling_share is not None
+    assert row.ceiling_share > 1
+    assert "above its ceiling" in row.flags
+
+
+def test_every_repeat_has_tokens_of_its_own() -> None:
+    models: list[FakeModel] = []
+
+    def load(planned: Plan, cancel: CancelToken) -> FakeModel:
+        models.append(fake_load()(planned, cancel))
+        return models[0]
+
+    events(load)
+    assert len(models[0].prepared) == 7
+    assert len({seed for _, seed in models[0].prepared}) == 7
+    assert models[0].closed
+
+
+def test_a_point_that_fails_is_a_row_and_the_sweep_goes_on() -> None:
+    seen = events(fake_load(failing_prompts=frozenset({1})))
+    failed = next(e for e in seen if isinstance(e, PointFailed))
+    assert failed.row.status == "failed: out of memory"
+    assert failed.row.ttft_ms is None
+    assert [e.row.prompt_tokens for e in seen if isinstance(e, RowMeasured)] == [64]
+
+
+def test_cancelling_keeps_the_rows_and_frees_the_model() -> None:
+    cancel = CancelToken()
+    seen = events(fake_load(on_request=lambda prompt: cancel.cancel() if prompt == 64 else None), cancel=cancel)
+    finished = seen[-1]
+    assert isinstance(finished, Finished)
+    assert finished.status is RunStatus.INTERRUPTED
+    assert finished.note == "stopped after 1 of 2 prompt lengths"
+    assert len([e for e in seen if isinstance(e, RowMeasured)]) == 1
+    assert finished.figures
+
+
+def test_what_does_not_fit_is_refused_before_loading_with_what_would(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planning, "available_bytes", lambda: 2_000_000_000)
+
+    def load(planned: Plan, cancel: CancelToken) -> FakeModel:
+        raise AssertionError("nothing is loaded")
+
+    with pytest.raises(MemoryRefused, match=r"needs 2\.\d GB.*2\.0 GB.*bfloat16") as refused:
+        events(load, SweepSettings(model="qwen3-0.6b", prompts=(16,), device="cpu"))
+    assert "2.4 GB of weights" in str(refused.value)
+
+
+def test_the_crossover_is_the_texts() -> None:
+    """Figures of the first text: W 2.384 GB, 87.6 ms a step, 741 GFLOP/s, 0.88 GFLOP a token give about 74."""
+    B, C, crossing = crossover(
+        W=2_384_199_680,
+        N=440_467_456,
+        step_bytes=2_384_199_680,
+        step_seconds=0.0876,
+        step_prompt=1,
+        flop_per_second=741e9,
+        flop_prompt=1_024,
+    )
+    assert B.value == pytest.approx(27.2e9, rel=0.002)
+    assert C.value == 741e9
+    assert round(crossing.value) == 74
+    assert crossing.unit is Unit.TOKENS
+    assert crossing.formula == "W·C / (2·N·B)"

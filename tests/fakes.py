@@ -1,0 +1,83 @@
+"""Stand-ins with known answers: a row, and an engine whose every timing is decided beforehand."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from workbench.engines.engine import BoxRates, EngineLabels, PointError, RequestTiming
+from workbench.experiments.plan import Plan
+from workbench.models.model import Model
+from workbench.quantity import Origin, Quantity, Unit
+from workbench.runner import CancelToken
+from workbench.runs.row import Row
+
+READ_RATE = 20e9
+PRODUCT_RATE = 100e9
+
+
+def a_row(**changed: Any) -> Row:
+    values: dict[str, Any] = {
+        "run_id": "20260101-000000-aaaa",
+        "started_at": "2026-01-01T00:00:00Z",
+        "kind": "prefill_decode",
+        "machine": "a box · 2 cores · 24 GB",
+        "track": "this machine",
+        "engine": "transformers",
+        "engine_version": "5.24.0",
+        "model": "qwen3-0.6b",
+        "architecture": "qwen3",
+        "quantisation": "none",
+        "dtype": "float32",
+        "device": "cpu",
+        "threads": 2,
+        "weights": "synthetic",
+        "prompt_tokens": 16,
+        "context_tokens": 24,
+        "batch": 1,
+        "new_tokens": 17,
+        "repeats": 3,
+    }
+    return Row(**{**values, **changed})
+
+
+@dataclass
+class FakeModel:
+    """A loaded model that sleeps for nobody: TTFT is 1 ms a token, TPOT 10 ms, unless told to fail."""
+
+    model: Model
+    labels: EngineLabels
+    failing_prompts: frozenset[int] = frozenset()
+    on_request: Callable[[int], None] = lambda prompt: None
+    prepared: list[tuple[int, int]] = field(default_factory=list)
+    closed: bool = False
+
+    def box_rates(self) -> BoxRates:
+        return BoxRates(
+            read=Quantity("read rate", READ_RATE, Unit.BYTES_PER_SECOND, Origin.MEASURED, "B", source="a fake"),
+            product=Quantity("product rate", PRODUCT_RATE, Unit.FLOP_PER_SECOND, Origin.MEASURED, "C"),
+        )
+
+    def prepare(self, prompt_tokens: int, seed: int) -> None:
+        self.prepared.append((prompt_tokens, seed))
+
+    def request(self, new_tokens: int, cancel: CancelToken) -> RequestTiming:
+        prompt = self.prepared[-1][0]
+        self.on_request(prompt)
+        cancel.check()
+        if prompt in self.failing_prompts:
+            raise PointError("out of memory")
+        repeats = sum(1 for p, _ in self.prepared if p == prompt)
+        return RequestTiming(0.001 * prompt * repeats, 0.010 * (new_tokens - 1) * repeats, new_tokens - 1)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def fake_load(
+    failing_prompts: frozenset[int] = frozenset(), on_request: Callable[[int], None] = lambda prompt: None
+) -> Callable[[Plan, CancelToken], FakeModel]:
+    def load(planned: Plan, cancel: CancelToken) -> FakeModel:
+        labels = EngineLabels("fake", "1", "none", planned.settings.dtype, "cpu", planned.settings.threads or 2)
+        return FakeModel(planned.resident, labels, failing_prompts, on_request)
+
+    return load

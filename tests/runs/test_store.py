@@ -1,0 +1,110 @@
+import os
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.fakes import a_row
+from workbench.errors import StoreError
+from workbench.runs.row import Samples
+from workbench.runs.run import Run, RunStatus
+from workbench.runs.store import SCHEMA_VERSION, Store
+
+
+def a_run(run_id: str = "20260101-000000-aaaa") -> Run:
+    return Run(run_id, "prefill_decode", "2026-01-01T00:00:00Z", "qwen3-0.6b", "a box", {"prompts": [1, 16]})
+
+
+def test_rows_come_back_as_they_were_with_their_samples() -> None:
+    row = a_row(ttft_ms=1.5, ui_share=0.0, flags="noted")
+    samples = Samples((0.0015, 0.002), (0.01, 0.011), (0.009,), ())
+    with Store() as store:
+        store.add_run(a_run())
+        store.add_row(row, samples)
+    with Store() as store:
+        assert store.rows_with_samples(row.run_id) == [(row, samples)]
+        assert store.run("last").rows == 1
+        assert store.run("2026").settings == {"prompts": [1, 16]}
+
+
+def test_a_run_ends_with_its_status_and_note() -> None:
+    with Store() as store:
+        store.add_run(a_run())
+        assert store.run("last").status is RunStatus.RUNNING
+        store.end_run(a_run().run_id, RunStatus.INTERRUPTED, "stopped")
+        assert (store.run("last").status, store.run("last").note) == (RunStatus.INTERRUPTED, "stopped")
+
+
+def test_a_run_whose_process_is_gone_shows_as_interrupted() -> None:
+    code = (
+        "import os; from tests.runs.test_store import a_run; from workbench.runs.store import Store\n"
+        "store = Store(); store.add_run(a_run()); os._exit(9)"
+    )
+    subprocess.run([sys.executable, "-c", code], env=os.environ, check=False, cwd=Path(__file__).parents[2])
+    with Store() as store:
+        assert store.run("last").status is RunStatus.INTERRUPTED
+
+
+def test_two_stores_write_to_one_file() -> None:
+    with Store() as one, Store() as other:
+        one.add_run(a_run("one"))
+        other.add_run(a_run("two"))
+        one.add_row(a_row(run_id="one"), Samples())
+        other.add_row(a_row(run_id="two"), Samples())
+        assert [len(one.rows(name)) for name in ("one", "two")] == [1, 1]
+
+
+def test_a_newer_store_is_refused_and_not_altered(tmp_path: Path) -> None:
+    path = tmp_path / "newer.sqlite3"
+    with sqlite3.connect(path) as connection:
+        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
+    before = path.read_bytes()
+    with pytest.raises(StoreError, match="newer workbench"):
+        Store(path)
+    assert path.read_bytes() == before
+
+
+def test_an_older_store_without_a_column_gets_it(tmp_path: Path) -> None:
+    path = tmp_path / "older.sqlite3"
+    with Store(path) as store:
+        store.add_run(a_run())
+        store.add_row(a_row(), Samples())
+    with sqlite3.connect(path) as connection:
+        connection.execute("ALTER TABLE rows DROP COLUMN predicted_resident_bytes")
+    with Store(path) as store:
+        assert store.rows(a_run().run_id) == [a_row()]
+
+
+def test_a_file_that_is_no_store_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "notes.sqlite3"
+    path.write_text("not a database at all, but long enough to be read as one" * 20)
+    with pytest.raises(StoreError, match=r"notes\.sqlite3"):
+        Store(path)
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match="WORKBENCH_DATA"):
+        Store(tmp_path / "file" / "runs.sqlite3")
+
+
+def test_a_full_disk_keeps_the_rows_committed_before(tmp_path: Path) -> None:
+    with Store(tmp_path / "full.sqlite3") as store:
+        store.add_run(a_run())
+        store.add_row(a_row(), Samples())
+        pages = store._connection.execute("PRAGMA page_count").fetchone()[0]
+        store._connection.execute(f"PRAGMA max_page_count = {pages}")
+        with pytest.raises(StoreError, match="full"):
+            store.add_row(a_row(flags="x" * 100_000), Samples())
+        assert store.rows(a_run().run_id) == [a_row()]
+
+
+def test_an_unknown_run_offers_the_nearest() -> None:
+    with Store() as store:
+        with pytest.raises(StoreError, match="no runs yet"):
+            store.run("last")
+        store.add_run(a_run())
+        with pytest.raises(StoreError, match="Did you mean 20260101-000000-aaaa"):
+            store.run("20260101-000000-aaab")

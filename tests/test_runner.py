@@ -1,0 +1,92 @@
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.fakes import a_row
+from workbench.experiments.events import Event, Finished, Progress, RowMeasured, Started
+from workbench.runner import Cancelled, CancelToken, Runner, drive
+from workbench.runs.row import Samples
+from workbench.runs.run import Run, RunStatus
+from workbench.runs.store import Store
+
+RUN = Run(a_row().run_id, "prefill_decode", "2026-01-01T00:00:00Z", "qwen3-0.6b", "a box")
+
+
+def one_row(cancel: CancelToken) -> Iterator[Event]:
+    yield Started(RUN)
+    yield RowMeasured(a_row(), Samples((0.1,), (0.2,)))
+    cancel.check()
+    yield Finished(RUN, RunStatus.FINISHED)
+
+
+def test_a_row_is_in_the_store_before_anyone_hears_of_it() -> None:
+    seen: list[int] = []
+
+    def listener(event: Event) -> None:
+        if isinstance(event, RowMeasured):
+            with Store() as other:
+                seen.append(len(other.rows(RUN.run_id)))
+
+    with Store() as store:
+        drive(one_row, CancelToken(), store, listener)
+        assert store.run("last").status is RunStatus.FINISHED
+    assert seen == [1]
+
+
+def test_an_error_marks_the_run_failed_and_keeps_its_rows() -> None:
+    def failing(cancel: CancelToken) -> Iterator[Event]:
+        yield Started(RUN)
+        yield RowMeasured(a_row(), Samples())
+        raise OSError("the disk went away")
+
+    with Store() as store:
+        with pytest.raises(OSError, match="went away"):
+            drive(failing, CancelToken(), store, lambda event: None)
+        run = store.run("last")
+        assert (run.status, run.note, run.rows) == (RunStatus.FAILED, "the disk went away", 1)
+
+
+def test_experiments_run_in_one_thread_one_after_the_other(tmp_path: Path) -> None:
+    runner, threads = Runner(Store), set[int]()
+    for _ in range(3):
+        ended = threading.Event()
+
+        def experiment(cancel: CancelToken) -> Iterator[Event]:
+            threads.add(threading.get_ident())
+            yield Progress("here")
+
+        runner.start(experiment, lambda event: None, lambda error, ended=ended: ended.set())  # type: ignore[misc]
+        assert ended.wait(30)
+    assert threads == {runner.thread.ident}
+    assert threading.get_ident() not in threads
+
+
+def test_a_second_experiment_is_refused_while_one_runs_and_cancelling_ends_it() -> None:
+    runner = Runner(Store)
+    begun, ended = threading.Event(), threading.Event()
+    errors: list[BaseException | None] = []
+
+    def experiment(cancel: CancelToken) -> Iterator[Event]:
+        begun.set()
+        while not cancel.cancelled:
+            cancel._event.wait(30)
+        yield Progress("stopped")
+
+    runner.start(experiment, lambda event: None, lambda error: (errors.append(error), ended.set())[0])
+    assert begun.wait(30)
+    with pytest.raises(RuntimeError, match="must not overlap"):
+        runner.start(experiment, lambda event: None, lambda error: None)
+    runner.cancel()
+    assert ended.wait(30)
+    assert runner.wait(30)
+    assert errors == [None]
+
+
+def test_a_token_raises_once_it_was_asked() -> None:
+    token = CancelToken()
+    token.check()
+    token.cancel()
+    with pytest.raises(Cancelled):
+        token.check()

@@ -1,0 +1,148 @@
+"""The tensors of a model from its config.json by arithmetic, for the decoder families that presets use."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from workbench.errors import ModelError, unknown_name
+from workbench.models.config_layout import config_layout
+from workbench.models.layout import unique
+from workbench.models.model import DTYPE_BYTES, Model, ModelKind
+from workbench.models.tensors import Tensor, group_tensors
+
+Config = Mapping[str, Any]
+Shapes = Iterator[tuple[str, tuple[int, ...]]]
+
+FAMILIES = ("gpt_oss", "llama", "mistral", "qwen2", "qwen3", "qwen3_moe")
+
+
+def shape_model(config: Config, *, name: str, source: str, quantisation: str | None = None) -> Model:
+    """The model that a config.json describes, its tensors in the dtype it states.
+
+    Raises ModelError for a family that is not in FAMILIES, a missing setting, or an unknown dtype.
+    """
+    dtype = str(config.get("dtype") or config.get("torch_dtype") or "bfloat16").removeprefix("torch.")
+    if dtype not in DTYPE_BYTES:
+        raise ModelError(f"The settings of {name}: {unknown_name('dtype', dtype, DTYPE_BYTES)}")
+    layout = config_layout(config, name)
+    tensors = []
+    for tensor, shape in tensor_shapes(config, name):
+        parameters = 1
+        for size in shape:
+            parameters *= size
+        tensors.append(Tensor(tensor, shape, dtype, parameters, parameters * DTYPE_BYTES[dtype]))
+    grouped = group_tensors(
+        tensors,
+        layers=layout.layers,
+        tied=bool(config.get("tie_word_embeddings", False)),
+        experts=layout.experts,
+        experts_used=layout.experts_used,
+    )
+    return Model(
+        name=name,
+        source=source,
+        kind=ModelKind.PRESET,
+        architecture=str(config["model_type"]),
+        quantisation=quantisation or dtype,
+        groups=grouped.groups,
+        kv_layers=layout.kv_layers,
+        attention_layers=layout.attention_layers,
+        vocabulary=config["vocab_size"],
+        hidden=layout.hidden,
+        context_limit=layout.context_limit,
+        tied_embeddings=grouped.tied,
+        file_bytes=None,
+        experts=layout.experts,
+        experts_used=layout.experts_used,
+        config=config,
+        notes=unique([*layout.notes, *grouped.notes]),
+    )
+
+
+def tensor_shapes(config: Config, name: str) -> Shapes:
+    """Name and shape of every tensor, as transformers' class of the family names them.
+
+    Raises ModelError for a family that is not in FAMILIES or a missing setting.
+    """
+    family = config.get("model_type")
+    if family not in FAMILIES:
+        raise ModelError(
+            f"The shape of {name} can't be computed from its settings alone: its model_type is {family!r}, and the "
+            f"families known are {', '.join(FAMILIES)}. Name a folder with weights, or a .gguf file."
+        )
+    h, V = _setting(config, "hidden_size", name), _setting(config, "vocab_size", name)
+    yield "model.embed_tokens.weight", (V, h)
+    for index in range(_setting(config, "num_hidden_layers", name)):
+        layer = f"model.layers.{index}"
+        yield from _attention(config, name, f"{layer}.self_attn", h)
+        yield from _feed_forward(config, name, f"{layer}.mlp", h, index)
+        yield f"{layer}.input_layernorm.weight", (h,)
+        yield f"{layer}.post_attention_layernorm.weight", (h,)
+    yield "model.norm.weight", (h,)
+    if not config.get("tie_word_embeddings", False):
+        yield "lm_head.weight", (V, h)
+
+
+def _setting(config: Config, key: str, name: str) -> int:
+    value = config.get(key)
+    if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
+        found = "is missing" if value is None else f"is {value!r}"
+        raise ModelError(f"The settings of {name} need {key} as a whole number above zero, and it {found}.")
+    return value
+
+
+def _attention(config: Config, name: str, prefix: str, h: int) -> Shapes:
+    family = config["model_type"]
+    heads = _setting(config, "num_attention_heads", name)
+    kv_heads = config.get("num_key_value_heads") or heads
+    head_dim = config.get("head_dim") or (128 if family == "qwen3" else h // heads)
+    q, kv = heads * head_dim, kv_heads * head_dim
+    biased = bool(config.get("attention_bias", family == "gpt_oss"))
+    bias_qkv = biased or family == "qwen2"
+    bias_o = biased and family != "qwen2"
+    for part, rows, columns, bias in (
+        ("q_proj", q, h, bias_qkv),
+        ("k_proj", kv, h, bias_qkv),
+        ("v_proj", kv, h, bias_qkv),
+        ("o_proj", h, q, bias_o),
+    ):
+        yield f"{prefix}.{part}.weight", (rows, columns)
+        if bias:
+            yield f"{prefix}.{part}.bias", (rows,)
+    if family in ("qwen3", "qwen3_moe"):
+        yield f"{prefix}.q_norm.weight", (head_dim,)
+        yield f"{prefix}.k_norm.weight", (head_dim,)
+    if family == "gpt_oss":
+        yield f"{prefix}.sinks", (heads,)
+
+
+def _feed_forward(config: Config, name: str, prefix: str, h: int, index: int) -> Shapes:
+    family = config["model_type"]
+    if family == "gpt_oss":
+        E, f = _setting(config, "num_local_experts", name), _setting(config, "intermediate_size", name)
+        yield f"{prefix}.router.weight", (E, h)
+        yield f"{prefix}.router.bias", (E,)
+        yield f"{prefix}.experts.gate_up_proj", (E, h, 2 * f)
+        yield f"{prefix}.experts.gate_up_proj_bias", (E, 2 * f)
+        yield f"{prefix}.experts.down_proj", (E, f, h)
+        yield f"{prefix}.experts.down_proj_bias", (E, h)
+        return
+    if family == "qwen3_moe" and _routed(config, index):
+        E, f = _setting(config, "num_experts", name), _setting(config, "moe_intermediate_size", name)
+        yield f"{prefix}.gate.weight", (E, h)
+        yield f"{prefix}.experts.gate_up_proj", (E, 2 * f, h)
+        yield f"{prefix}.experts.down_proj", (E, h, f)
+        return
+    f = _setting(config, "intermediate_size", name)
+    bias = family == "llama" and bool(config.get("mlp_bias"))
+    for part, rows, columns in (("gate_proj", f, h), ("up_proj", f, h), ("down_proj", h, f)):
+        yield f"{prefix}.{part}.weight", (rows, columns)
+        if bias:
+            yield f"{prefix}.{part}.bias", (rows,)
+
+
+def _routed(config: Config, index: int) -> bool:
+    """Whether a layer of a qwen3_moe has experts: those named dense, and those between sparse steps, don't."""
+    return (
+        index not in (config.get("mlp_only_layers") or ())
+        and (index + 1) % (config.get("decoder_sparse_step") or 1) == 0
+    )

@@ -1,0 +1,1 @@
+"""The terminal app: the only place that imports textual and plotext."""

@@ -1,0 +1,354 @@
+"""The app: its panes, its keys, and the one run it drives."""
+
+import logging
+import threading
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import ClassVar
+
+from textual import events, on
+from textual.app import App, ComposeResult, SystemCommand
+from textual.binding import Binding, BindingType
+from textual.containers import Container
+from textual.screen import Screen
+from textual.widgets import Static
+
+from workbench.engines.engine import LoadedModel
+from workbench.errors import WorkbenchError
+from workbench.experiments.plan import Plan
+from workbench.experiments.prefill_decode import Load, sweep
+from workbench.experiments.settings import SweepSettings
+from workbench.experiments.window import TimedWindow
+from workbench.hardware.machine import this_machine
+from workbench.hardware.monitor import Monitor, Sample
+from workbench.paths import log_file, resource
+from workbench.runner import CancelToken, Runner
+from workbench.runs.export import write_csv
+from workbench.runs.run import RunStatus
+from workbench.runs.store import Store
+from workbench.ui.bridge import Bridge, ExperimentEnded, ExperimentSaid, PaintAll, Waiting
+from workbench.ui.help import help_text
+from workbench.ui.keys import key_line
+from workbench.ui.live_run import LiveRun
+from workbench.ui.panes.prefill_decode import PrefillDecodePane
+from workbench.ui.panes.setup import SetupPane
+from workbench.ui.terminal import WayOut, end_process, library_output_to
+from workbench.ui.title import tab_line, title_line
+from workbench.ui.widgets.chart import ASCII, DOTS
+from workbench.ui.widgets.explanation import TextScreen
+from workbench.ui.widgets.export_dialog import ExportDialog
+from workbench.ui.widgets.strip import Strip
+
+log = logging.getLogger(__name__)
+
+LEAST_SIZE = (80, 24)
+TICK_S = 1.0
+SAMPLE_S = 0.9
+TICK_AFTER_S = 3.0
+RUNNER_WAIT_S = 1.0
+INTERRUPTED_EXIT = 130
+LEFT_NOTE = "the app was left while it ran"
+
+
+def load_torch(planned: Plan, cancel: CancelToken) -> LoadedModel:
+    """Load with torch, which is imported here: in the thread that measures, and never at start."""
+    from workbench.engines.torch_engine import load
+
+    return load(planned, cancel)
+
+
+class WorkbenchApp(App[int]):
+    """The workbench on a terminal."""
+
+    CSS_PATH = resource("styles") / "workbench.tcss"
+    TITLE = "Inference Workbench"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("1", "pane('setup')", "Setup"),
+        Binding("3", "pane('prefill_decode')", "Prefill/Decode"),
+        Binding("r", "run", "Run"),
+        Binding("x", "stop", "Stop"),
+        Binding("e", "export", "Export CSV"),
+        Binding("question_mark", "help", "Help"),
+        Binding("q", "quit", "Quit"),
+        Binding("ctrl+q", "quit", "Quit", priority=True),
+        Binding("ctrl+c", "interrupt", "Quit", priority=True),
+    ]
+    ENABLE_COMMAND_PALETTE = True
+    COMMAND_PALETTE_BINDING = "ctrl+p"
+
+    def __init__(self, settings: SweepSettings, load: Load = load_torch) -> None:
+        super().__init__()
+        self.theme = "ansi-dark"
+        self.animation_level = "none"
+        self.window = TimedWindow()
+        self.runner = Runner(Store)
+        self.live: LiveRun | None = None
+        self._settings = settings
+        self._load = load
+        self._bridge = Bridge(self.post_message)
+        self._waiting = Waiting()
+        self._monitor = Monitor()
+        self._sample: Sample | None = None
+        self._sampled_at = 0.0
+        self._markers = DOTS
+        self._pane = "setup"
+
+    def compose(self) -> ComposeResult:
+        """Title, tabs, panes, strip, keys; and what stands in their place in too small a terminal."""
+        with Container(id="workbench"):
+            yield Static("", id="title", markup=False)
+            yield Static("", id="tabs")
+            yield SetupPane(self._settings, id="setup")
+            yield PrefillDecodePane(self._may_draw, id="prefill_decode")
+            yield Strip(this_machine(), id="strip")
+            yield Static("", id="keys", markup=False)
+        yield Static("", id="too-small", markup=False)
+
+    def on_mount(self) -> None:
+        """Take up the window and the clock that looks at the box once a second."""
+        self.window.settle = self._bridge.settle
+        self.window.watch(threading.current_thread())
+        self.action_pane("setup")
+        self.watch(self.screen, "focused", self._show_keys, init=False)
+        self.set_interval(TICK_S, self._tick)
+        self.call_after_refresh(self._tick)
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Lay out for the new size, or say what is needed."""
+        width, height = event.size
+        base = self.screen_stack[0]
+        base.set_class(width < 120, "-narrow")
+        small = width < LEAST_SIZE[0] or height < LEAST_SIZE[1]
+        base.set_class(small, "-too-small")
+        if small:
+            base.query_one("#too-small", Static).update(
+                f"Inference Workbench needs {LEAST_SIZE[0]} columns and {LEAST_SIZE[1]} lines; "
+                f"this terminal has {width} by {height}. Enlarge it, or press q to quit. A run goes on meanwhile."
+            )
+        self._show_frame()
+
+    def _may_draw(self) -> bool:
+        return not self.window.is_open
+
+    # Events of the run
+
+    @on(ExperimentSaid)
+    def _take_event(self, message: ExperimentSaid) -> None:
+        self._waiting.add(message.event)
+        if not self.window.is_open:
+            self._catch_up()
+
+    @on(ExperimentEnded)
+    def _take_end(self, message: ExperimentEnded) -> None:
+        error = message.error
+        if error is not None and self.live is not None:
+            self.live.failure = "see the message" if isinstance(error, WorkbenchError) else type(error).__name__
+        self._catch_up()
+        if isinstance(error, WorkbenchError):
+            self._say("The run was not done", str(error), is_error=True)
+        elif error is not None:
+            self._say_unexpected(error)
+
+    @on(PaintAll)
+    def _paint_all(self, message: PaintAll) -> None:
+        self._catch_up()
+        # Twice: what the first refresh lays out is painted by the second.
+        self.call_after_refresh(self.call_after_refresh, message.painted.set)
+
+    def _catch_up(self) -> None:
+        """Bring the screen up to date with everything that waited."""
+        events_waiting = self._waiting.take()
+        live = self.live
+        if live is None:
+            return
+        try:
+            for event in events_waiting:
+                live.apply(event)
+            pane = self._sweep_pane()
+            pane.show(live)
+            pane.catch_up()
+            self._show_frame()
+            self._show_strip()
+        except Exception as error:
+            # A fault in drawing must not end a measurement that may have run for hours.
+            self._say_unexpected(error)
+
+    def _tick(self) -> None:
+        if self.window.is_open:
+            # Silence costs the measurement nothing, a label once a second costs it little.
+            if self.window.open_seconds > TICK_AFTER_S:
+                self._sweep_pane().tick(self.window.open_seconds)
+            return
+        self._sweep_pane().tick(None)
+        if self._waiting:
+            self._catch_up()
+        self._show_strip()
+
+    def _show_strip(self) -> None:
+        if self._sample is None or time.monotonic() - self._sampled_at > SAMPLE_S:
+            self._sample, self._sampled_at = self._monitor.sample(), time.monotonic()
+        self.screen_stack[0].query_one(Strip).show(self._sample, self.live)
+
+    # What the keys do
+
+    def action_pane(self, pane: str) -> None:
+        """Show a pane and give it the keys."""
+        self._pane = pane
+        base = self.screen_stack[0]
+        for shown in (base.query_one(SetupPane), self._sweep_pane()):
+            shown.display = shown.id == pane
+        base.query_one("#models" if pane == "setup" else "#sweep-table").focus()
+        self._show_frame()
+
+    def action_run(self) -> None:
+        """Run the sweep of the Setup pane."""
+        if self.runner.busy:
+            self._say("A sweep is running", "Two measurements must not overlap. x stops the one that runs.")
+            return
+        try:
+            settings = self.screen_stack[0].query_one(SetupPane).settings()
+        except WorkbenchError as error:
+            self._say("The sweep can't be run", str(error), is_error=True)
+            return
+        self._waiting.take()
+        self.live = LiveRun(settings)
+        self.action_pane("prefill_decode")
+        self._catch_up()
+        self.runner.start(sweep(settings, self._load, self.window), self._bridge.listen, self._bridge.done)
+        self._show_frame()
+
+    def action_stop(self) -> None:
+        """Stop the run within one layer or step; its rows stay."""
+        if self.runner.busy and self.live is not None:
+            self.runner.cancel()
+            self.live.stopping = True
+            self._catch_up()
+
+    def action_export(self) -> None:
+        """Write the CSV of the run shown, from the store."""
+        run = self.live.run if self.live else None
+        if run is None:
+            self._say("There is nothing to export yet", "r runs a sweep; e then writes its rows as CSV.")
+            return
+
+        def write(path: Path) -> Path:
+            with Store() as store:
+                return write_csv(store.rows(run.run_id), path)
+
+        def told(path: Path | None) -> None:
+            if path is not None:
+                self._say("Exported", str(path.absolute()))
+
+        self.push_screen(ExportDialog(f"./{run.run_id}.csv", write), told)
+
+    def action_help(self) -> None:
+        """Explain the focused pane."""
+        self.push_screen(TextScreen("Help", help_text(self._pane).splitlines()))
+
+    def action_log(self) -> None:
+        """Say where libraries' output and errors are written."""
+        self._say("The log", f"{log_file()}")
+
+    def action_markers(self) -> None:
+        """Draw the charts with the other characters."""
+        self._markers = ASCII if self._markers is DOTS else DOTS
+        self._sweep_pane().use_markers(self._markers)
+
+    async def action_quit(self) -> None:
+        """Leave; a run that is under way keeps its rows."""
+        self.leave(0)
+
+    def action_interrupt(self) -> None:
+        """Leave as ctrl+c does."""
+        self.leave(INTERRUPTED_EXIT if self.runner.busy else 0)
+
+    def leave(self, code: int) -> None:
+        """Cancel the run and end the app; safe from a signal handler and from another thread."""
+        self.runner.cancel()
+        if self._loop is None or self._loop.is_closed():
+            return
+        self.way_out(code)
+        self._loop.call_soon_threadsafe(self.exit, code)
+
+    def way_out(self, code: int) -> None:
+        """Called when the app begins to leave; `run_app` puts a time limit on it."""
+
+    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
+        """The palette: what can be done now."""
+        if self.runner.busy:
+            yield SystemCommand("Stop", "Stop the run; its rows are kept (x)", self.action_stop)
+        else:
+            yield SystemCommand("Run", "Run the sweep of the Setup pane (r)", self.action_run)
+        if self.live is not None and self.live.run is not None:
+            yield SystemCommand("Export CSV", "Write the rows of the run shown (e)", self.action_export)
+        yield SystemCommand("Setup", "Choose model and sweep (1)", lambda: self.action_pane("setup"))
+        yield SystemCommand("Prefill/Decode", "The live sweep (3)", lambda: self.action_pane("prefill_decode"))
+        yield SystemCommand("Help", "Explain this pane (?)", self.action_help)
+        yield SystemCommand("Chart markers", "Dots, or ASCII for fonts without them", self.action_markers)
+        yield SystemCommand("Log", "Where errors and library output are written", self.action_log)
+        yield SystemCommand("Quit", "Leave; rows are kept (q)", lambda: self.leave(0))
+
+    # The frame around the panes
+
+    @on(SetupPane.SettingsChanged)
+    def _show_frame(self) -> None:
+        base = self.screen_stack[0]
+        width = self.size.width
+        settings = base.query_one(SetupPane).settings_or(self._settings)
+        self._put("#title", title_line(width, this_machine(), settings, self.live))
+        self._put("#tabs", tab_line(self._pane))
+        self._show_keys()
+
+    def _show_keys(self) -> None:
+        self._put("#keys", key_line(self._pane, self.screen_stack[0].focused, self.runner.busy, self.live is not None))
+
+    def _put(self, place: str, text: str) -> None:
+        line = self.screen_stack[0].query_one(place, Static)
+        if str(line.content) != text:
+            line.update(text, layout=False)
+
+    def _sweep_pane(self) -> PrefillDecodePane:
+        return self.screen_stack[0].query_one(PrefillDecodePane)
+
+    # Messages
+
+    def _say(self, title: str, text: str, *, is_error: bool = False) -> None:
+        self.push_screen(TextScreen(title, [text], is_error=is_error))
+
+    def _say_unexpected(self, error: BaseException) -> None:
+        log.error("unexpected error", exc_info=error)
+        self._say(
+            "An unexpected error",
+            f"{type(error).__name__}: {error}\n\nRows measured so far are in the store, and the app goes on. "
+            f"The details are in {log_file()}: please report them.",
+            is_error=True,
+        )
+
+    def keep_rows(self) -> None:
+        """Mark the run interrupted where the measuring thread will not get to it."""
+        run = self.live.run if self.live else None
+        if run is None:
+            return
+        try:
+            with Store() as store:
+                if store.run(run.run_id).status is RunStatus.RUNNING:
+                    store.end_run(run.run_id, RunStatus.INTERRUPTED, LEFT_NOTE)
+        except WorkbenchError:
+            log.exception("the run could not be marked as interrupted; its rows are kept")
+
+
+def run_app(settings: SweepSettings) -> int:
+    """Open the app and return its exit code; the process ends here where a layer outlasts the wait."""
+    app = WorkbenchApp(settings)
+    with library_output_to(log_file()), WayOut(app.leave) as way_out:
+        app.way_out = way_out.begin  # type: ignore[method-assign]
+        app.run(mouse=False)
+        code = app.return_code or app.return_value or 0
+        way_out.begin(code)
+        ended = app.runner.wait(RUNNER_WAIT_S)
+        if not ended:
+            app.keep_rows()
+    if not ended:
+        end_process(code)
+    return code

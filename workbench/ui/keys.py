@@ -1,0 +1,27 @@
+"""The one line of keys at the bottom, for what has the focus."""
+
+from textual.widget import Widget
+
+from workbench.ui.widgets.choice import Choice
+from workbench.ui.widgets.entry import Entry
+
+SEPARATOR = "  "
+
+
+def key_line(pane: str, focused: Widget | None, busy: bool, has_run: bool) -> str:
+    """The keys that do something now."""
+    if isinstance(focused, Entry) and focused.editing:
+        return SEPARATOR.join(("enter keep", "esc undo", "^q quit"))
+    keys = ["x stop" if busy else "r run"]
+    if has_run:
+        keys.append("e export")
+    if isinstance(focused, Entry):
+        keys.append("enter edit")
+    elif isinstance(focused, Choice):
+        keys.append("←→ change")
+    elif pane == "prefill_decode" and has_run:
+        keys.append("enter explain")
+    if pane == "setup":
+        keys.append("tab next field")
+    keys += ["? help", "1 setup" if pane != "setup" else "3 sweep", "^p palette", "q quit"]
+    return SEPARATOR.join(keys)

@@ -1,0 +1,90 @@
+"""What the screen knows of one run, built from its events alone."""
+
+from dataclasses import dataclass, field
+
+from workbench.experiments.events import (
+    Event,
+    Finished,
+    PointFailed,
+    Predicted,
+    Progress,
+    RowMeasured,
+    Started,
+)
+from workbench.experiments.settings import SweepSettings
+from workbench.quantity import format_duration
+from workbench.runs.row import Row
+from workbench.runs.run import Run
+
+
+@dataclass
+class LiveRun:
+    """A run as it unfolds: what it was asked, predicted, measured, and how it ended."""
+
+    settings: SweepSettings
+    run: Run | None = None
+    predicted: Predicted | None = None
+    progress: Progress | None = None
+    rows: list[Row] = field(default_factory=list)
+    finished: Finished | None = None
+    failure: str = ""
+    stopping: bool = False
+
+    def apply(self, event: Event) -> None:
+        """Take in one event."""
+        match event:
+            case Started(run):
+                self.run = run
+            case Predicted():
+                self.predicted = event
+            case Progress():
+                self.progress = event
+            case RowMeasured(row) | PointFailed(row):
+                self.rows.append(row)
+            case Finished():
+                self.finished = event
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing more will be measured."""
+        return self.finished is not None or bool(self.failure)
+
+    @property
+    def measuring_prompt(self) -> int | None:
+        """The prompt length being measured, None between points."""
+        if self.over or self.progress is None or len(self.rows) >= self.progress.point:
+            return None
+        return self.progress.prompt_tokens
+
+    @property
+    def best_read_gb_per_s(self) -> float | None:
+        """The most bytes a second a decode step of this run has moved."""
+        rates = (r.bytes_per_step / r.tpot_ms / 1e6 for r in self.rows if r.bytes_per_step and r.tpot_ms)
+        return max(rates, default=None)
+
+    @property
+    def best_gflop_per_s(self) -> float | None:
+        """The most operations a second a prefill of this run has done."""
+        return max((r.prefill_gflop_per_s for r in self.rows if r.prefill_gflop_per_s is not None), default=None)
+
+    def summary(self) -> str:
+        """Where the run stands, in one line."""
+        if self.failure:
+            return f"failed · {self.failure}"
+        if self.finished is not None:
+            note = f" · {self.finished.note}" if self.finished.note else ""
+            return f"{self.finished.status} · {self.finished.run.run_id}{note}"
+        progress = self.progress
+        if progress is None:
+            return "starting"
+        if not progress.point:
+            return f"stopping · {progress.stage}" if self.stopping else progress.stage
+        parts = [f"point {progress.point} of {progress.points}"]
+        if progress.prompt_tokens is not None:
+            parts.append(f"prompt {progress.prompt_tokens:,}")
+        parts.append(f"repeat {progress.repeat} of {progress.repeats}")
+        if self.stopping:
+            parts.append("stopping")
+        elif progress.left_s is not None:
+            parts.append(f"{format_duration(progress.left_s)} left")
+        return " · ".join(parts)

@@ -1,0 +1,1 @@
+"""The panes: one for each key from 1 to 6."""

@@ -1,0 +1,114 @@
+"""Prefill / decode: the live sweep as a table and two charts."""
+
+from collections.abc import Callable
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.widgets import DataTable, Static
+
+from workbench.quantity import Quantity, format_duration
+from workbench.ui.live_run import LiveRun
+from workbench.ui.widgets.chart import Chart, Markers
+from workbench.ui.widgets.explanation import cell_explanation, figures_explanation
+from workbench.ui.widgets.sweep_table import SweepTable
+
+NOTHING_YET = "no run yet · r runs the sweep of the Setup pane"
+
+
+class Figures(Static, can_focus=True):
+    """What the rows say together; enter explains it."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "explain", show=False)]
+
+    def __init__(self, *, id: str) -> None:
+        super().__init__("", id=id, markup=False)
+        self.figures: tuple[Quantity, ...] = ()
+        self.can_focus = False
+
+    def show(self, figures: tuple[Quantity, ...]) -> None:
+        """Show these figures; none of them clears the line."""
+        if figures == self.figures:
+            return
+        self.figures = figures
+        self.can_focus = bool(figures)
+        self.update(" · ".join(f"{f.symbol} {f}" for f in figures), layout=False)
+
+    def action_explain(self) -> None:
+        """Their formulas and inputs."""
+        self.app.push_screen(figures_explanation(self.figures))
+
+
+class PrefillDecodePane(Vertical):
+    """The heading, the table with its notes, and the charts."""
+
+    def __init__(self, may_draw: Callable[[], bool], *, id: str) -> None:
+        super().__init__(id=id)
+        self._may_draw = may_draw
+
+    def compose(self) -> ComposeResult:
+        """Everything the pane ever shows; it is filled by `show`."""
+        with Horizontal(id="sweep-heading"):
+            yield Static(NOTHING_YET, id="progress", markup=False)
+            yield Static("", id="ticking", markup=False)
+        with Horizontal(id="sweep-body"):
+            with Vertical(id="sweep-left"):
+                yield SweepTable(id="sweep-table")
+                yield Static("", id="row-note", markup=False)
+                yield Figures(id="figures")
+            with Vertical(id="charts"):
+                yield Chart("prompt tok/s", self._may_draw, id="prompt-chart")
+                yield Chart("decode tok/s", self._may_draw, id="decode-chart")
+
+    def show(self, live: LiveRun) -> None:
+        """Show the run as it stands."""
+        self.tick(None)
+        self.query_one("#progress", Static).update(live.summary(), layout=False)
+        self.query_one(SweepTable).show(live.rows, live.measuring_prompt)
+        self.query_one(Figures).show(live.finished.figures if live.finished else ())
+        self._note()
+        floors = live.predicted.floors if live.predicted else ()
+        prompts = live.settings.prompts
+        self.query_one("#prompt-chart", Chart).show(
+            prompts,
+            sorted((f.prompt_tokens, f.prompt_tokens / f.ttft.value) for f in floors),
+            [(r.prompt_tokens, r.prompt_tokens_per_s) for r in live.rows if r.prompt_tokens_per_s is not None],
+        )
+        self.query_one("#decode-chart", Chart).show(
+            prompts,
+            sorted((f.prompt_tokens, 1 / f.tpot.value) for f in floors),
+            [(r.prompt_tokens, r.decode_tokens_per_s) for r in live.rows if r.decode_tokens_per_s is not None],
+        )
+
+    def tick(self, measuring_s: float | None) -> None:
+        """Show for how long the timed window has been open, or nothing."""
+        text = "" if measuring_s is None else f"timing {format_duration(measuring_s)}"
+        label = self.query_one("#ticking", Static)
+        if str(label.content) != text:
+            label.update(text, layout=False)
+
+    def catch_up(self) -> None:
+        """Draw what waited for the timed window to close."""
+        for chart in self.query(Chart):
+            chart.catch_up()
+
+    def use_markers(self, markers: Markers) -> None:
+        """Draw the charts with these characters."""
+        for chart in self.query(Chart):
+            chart.use(markers)
+
+    @on(DataTable.CellHighlighted)
+    def _note(self) -> None:
+        selected = self.query_one(SweepTable).selected()
+        row = selected[0] if selected else None
+        parts = [] if row is None else [row.status if row.status != "ok" else "", row.flags]
+        text = "; ".join(part for part in parts if part)
+        self.query_one("#row-note", Static).update(f"! {text}" if text else "", layout=False)
+
+    @on(DataTable.CellSelected)
+    def _explain(self) -> None:
+        selected = self.query_one(SweepTable).selected()
+        if selected is not None:
+            self.app.push_screen(cell_explanation(*selected))

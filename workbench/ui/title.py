@@ -1,0 +1,41 @@
+"""The two lines at the top: where and what, and the panes."""
+
+from rich.cells import cell_len, set_cell_size
+
+from workbench.experiments.settings import SweepSettings
+from workbench.hardware.machine import Machine
+from workbench.ui.live_run import LiveRun
+
+NAME = "Inference Workbench"
+ENGINE = "transformers"
+PANES = (("1", "Setup", "setup"), ("3", "Prefill/Decode", "prefill_decode"))
+GAP = 3
+
+
+def title_line(width: int, machine: Machine, settings: SweepSettings, live: LiveRun | None) -> str:
+    """The machine on the left, what runs on it on the right, shortened from the left's end to fit."""
+    right = " · ".join(labels(settings, live))
+    left = f"{NAME}   {settings.track} · {machine}"
+    inner = width - 2
+    if cell_len(left) + GAP + cell_len(right) > inner:
+        left = str(machine)
+    room = max(0, inner - GAP - cell_len(right))
+    if cell_len(left) > room:
+        left = set_cell_size(left, max(0, room - 1)) + "…"
+    return f"{left}{' ' * (inner - cell_len(left) - cell_len(right))}{right}"
+
+
+def labels(settings: SweepSettings, live: LiveRun | None) -> tuple[str, ...]:
+    """Model, dtype, engine and device: as the last row says, or as they are set."""
+    if live is not None and live.rows:
+        row = live.rows[-1]
+        return row.model, row.dtype, row.engine, row.device
+    chosen = settings if live is None or live.over else live.settings
+    return chosen.model.rpartition("/")[2], chosen.dtype, ENGINE, chosen.device
+
+
+def tab_line(pane: str) -> str:
+    """The panes with their keys, the open one marked, in Textual's markup."""
+    return "  ".join(
+        f"[b reverse] {key} {name} [/]" if pane == ident else f" {key} {name} " for key, name, ident in PANES
+    )

@@ -1,0 +1,85 @@
+"""Text over the panes that stays until it is dismissed: explanations, help, messages."""
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical, VerticalScroll
+from textual.screen import ModalScreen
+from textual.widgets import Static
+
+from workbench.quantity import Quantity, explain
+from workbench.runs.row import COLUMN, Row, cell, quantity
+
+
+class TextScreen(ModalScreen[None]):
+    """A title, lines to read, and a way back."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,enter,q,question_mark", "dismiss", show=False),
+        Binding("down", "scroll('down')", show=False),
+        Binding("up", "scroll('up')", show=False),
+        Binding("pagedown,space", "scroll('page_down')", show=False),
+        Binding("pageup", "scroll('page_up')", show=False),
+        Binding("home", "scroll('home')", show=False),
+        Binding("end", "scroll('end')", show=False),
+    ]
+
+    def __init__(self, title: str, lines: Iterable[str], *, is_error: bool = False) -> None:
+        super().__init__(classes="-error" if is_error else None)
+        self.title_text = title
+        self.text = "\n".join(lines)
+
+    def compose(self) -> ComposeResult:
+        """The panel in the middle of the screen."""
+        with Vertical(classes="panel"):
+            yield Static(self.title_text, classes="panel-title", markup=False)
+            with VerticalScroll(classes="panel-text", can_focus=False):
+                yield Static(self.text, markup=False)
+            yield Static("esc close   up, down scroll", classes="panel-keys", markup=False)
+
+    def action_scroll(self, way: str) -> None:
+        """Scroll the text."""
+        getattr(self.query_one(VerticalScroll), f"scroll_{way}")(animate=False)
+
+    async def action_dismiss(self, result: None = None) -> None:
+        """Back to the panes."""
+        self.dismiss(result)
+
+
+def cell_explanation(row: Row, name: str) -> TextScreen:
+    """What `enter` on a cell shows: the figure, what its column means, its formula and inputs, its labels."""
+    column = COLUMN[name]
+    figure = quantity(row, name)
+    lines = [column.meaning[:1].upper() + column.meaning[1:] + ".", ""]
+    if figure is not None:
+        lines += explain(figure)
+    else:
+        lines.append(f"{column.heading}: {cell(row, name) or 'not measured'}")
+        if column.formula:
+            lines.append(f"from {column.formula}")
+            inputs = (quantity(row, i) for i in column.inputs)
+            lines += [f"  {line}" for q in inputs if q is not None for line in explain(q)]
+    if row.status != "ok":
+        lines += ["", f"The point {row.status}."]
+    lines += [f"! {flag}" for flag in row.flags.split("; ") if flag]
+    lines += ["", *_labels(row)]
+    return TextScreen(f"{column.heading} at a prompt of {row.prompt_tokens:,}", lines)
+
+
+def figures_explanation(figures: Iterable[Quantity]) -> TextScreen:
+    """The figures all rows of a run show together, each with its formula and inputs."""
+    lines: list[str] = []
+    for figure in figures:
+        lines += [*explain(figure), ""]
+    return TextScreen("What the rows say together", lines)
+
+
+def _labels(row: Row) -> list[str]:
+    return [
+        f"{row.model} · {row.quantisation} · {row.dtype} · {row.weights} weights",
+        f"context {row.context_tokens:,} · batch {row.batch} · best of {row.repeats}",
+        f"{row.engine} {row.engine_version} · {row.device} · {row.threads} threads",
+        row.machine,
+    ]
