@@ -74,7 +74,11 @@ def test_a_second_experiment_is_refused_while_one_runs_and_cancelling_ends_it() 
             cancel._event.wait(30)
         yield Progress("stopped")
 
-    runner.start(experiment, lambda event: None, lambda error: (errors.append(error), ended.set())[0])
+    def done(error: BaseException | None) -> None:
+        errors.append(error)
+        ended.set()
+
+    runner.start(experiment, lambda event: None, done)
     assert begun.wait(30)
     with pytest.raises(RuntimeError, match="must not overlap"):
         runner.start(experiment, lambda event: None, lambda error: None)

@@ -27,8 +27,10 @@ def peak_bytes(settings: SweepSettings) -> int:
     """The most the sweep's process had resident."""
     with tempfile.TemporaryDirectory() as folder:
         process = subprocess.Popen(
-            [sys.executable, "-m", "workbench", "sweep", settings.model, "--dtype", settings.dtype, "--repeats", "2"]
-            + ["--prompts", ",".join(str(n) for n in settings.prompts)],
+            [
+                *(sys.executable, "-m", "workbench", "sweep", settings.model, "--dtype", settings.dtype),
+                *("--repeats", "2", "--prompts", ",".join(str(n) for n in settings.prompts)),
+            ],
             env={**os.environ, "WORKBENCH_DATA": folder},
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

@@ -50,9 +50,9 @@ class FakeNetwork(torch.nn.Module):
         self.device, self.name, self.extra = device, name, extra
         self.calls: list[dict[str, Any]] = []
         if name == "cache":
-            self.forward = self._forward_new  # type: ignore[assignment]
+            self.forward = self._forward_new
         else:
-            self.forward = self._forward_old  # type: ignore[assignment]
+            self.forward = self._forward_old
 
     def _forward_new(self, input_ids: Any, cache: Any = None, use_cache: bool = False, logits_to_keep: int = 0) -> Any:
         return self._pass(input_ids, cache, logits_to_keep)

@@ -55,7 +55,7 @@ def test_version_1_limits_memory_and_cores(group: Path, tmp_path: Path) -> None:
         memory__usage_in_bytes="1000000000",
         memory__stat="total_inactive_file 250000000",
     )
-    write(group / "cpu" / "job", **{"cpu__cfs_quota_us": "50000", "cpu__cfs_period_us": "100000"})
+    write(group / "cpu" / "job", cpu__cfs_quota_us="50000", cpu__cfs_period_us="100000")
     assert machine.memory_limit() == 3_000_000_000
     assert machine.available_bytes() == 2_250_000_000
     assert machine.cpu_quota() == 0.5

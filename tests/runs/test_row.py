@@ -4,13 +4,46 @@ from tests.fakes import a_row
 from workbench.quantity import Origin, Unit
 from workbench.runs.row import COLUMN, COLUMNS, SWEEP_TABLE, cell, labels, quantity
 
-DESIGN_COLUMNS = (
-    "run_id, started_at, kind, machine, track, engine, engine_version, model, architecture, quantisation, dtype, "
-    "device, threads, weights, prompt_tokens, context_tokens, batch, new_tokens, repeats, ttft_ms, ttft_median_ms, "
-    "prompt_tokens_per_s, prefill_gflop_per_s, tpot_ms, tpot_median_ms, decode_tokens_per_s, total_tokens_per_s, "
-    "bytes_per_step, ceiling_tokens_per_s, ceiling_share, ceiling_basis, predicted_ttft_ms, predicted_tpot_ms, "
-    "bound_by, ui_share, other_load, status, flags"
-).split(", ")
+DESIGN_COLUMNS = [
+    "run_id",
+    "started_at",
+    "kind",
+    "machine",
+    "track",
+    "engine",
+    "engine_version",
+    "model",
+    "architecture",
+    "quantisation",
+    "dtype",
+    "device",
+    "threads",
+    "weights",
+    "prompt_tokens",
+    "context_tokens",
+    "batch",
+    "new_tokens",
+    "repeats",
+    "ttft_ms",
+    "ttft_median_ms",
+    "prompt_tokens_per_s",
+    "prefill_gflop_per_s",
+    "tpot_ms",
+    "tpot_median_ms",
+    "decode_tokens_per_s",
+    "total_tokens_per_s",
+    "bytes_per_step",
+    "ceiling_tokens_per_s",
+    "ceiling_share",
+    "ceiling_basis",
+    "predicted_ttft_ms",
+    "predicted_tpot_ms",
+    "bound_by",
+    "ui_share",
+    "other_load",
+    "status",
+    "flags",
+]
 
 
 def test_the_columns_are_the_designs_in_order() -> None:

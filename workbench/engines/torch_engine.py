@@ -8,7 +8,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+# Read when transformers is imported: no hub is asked, and no progress bar is drawn over a table or a screen.
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("TQDM_DISABLE", "1")
 
 import torch
 import transformers
@@ -155,7 +157,7 @@ class TorchModel:
 def _layers(network: Any) -> list[torch.nn.Module]:
     """The decoder layers: the longest list of modules there is."""
     lists = [module for module in network.modules() if isinstance(module, torch.nn.ModuleList)]
-    return list(max(lists, key=len)) if lists else []
+    return max((list(modules) for modules in lists), key=len, default=[])
 
 
 def _check_length(cache: Any, expected: int) -> None:

@@ -30,6 +30,7 @@ from workbench.runs.run import Run, RunStatus, new_run_id, now
 
 KIND = "prefill_decode"
 WARM_UP_TOKENS = 16
+WARM_UP_NEW_TOKENS = 17
 DISTURBED_SHARE = 0.01
 BUSY_SHARE = 0.10
 
@@ -81,12 +82,12 @@ class _Sweep:
     def record(self, more: Disturbance) -> None:
         self.disturbance = self.disturbance + more
 
-    def request(self, prompt_tokens: int, seed: int) -> RequestTiming:
+    def request(self, prompt_tokens: int, new_tokens: int, seed: int) -> RequestTiming:
         """One timed request on tokens of its own."""
         self.cancel.check()
         self.loaded.prepare(prompt_tokens, seed)
         with self.window.timed(self.record):
-            return self.loaded.request(self.planned.settings.new_tokens, self.cancel)
+            return self.loaded.request(new_tokens, self.cancel)
 
 
 def _measure(sweep: _Sweep, rows: list[Row]) -> Iterator[Event]:
@@ -103,23 +104,26 @@ def _measure(sweep: _Sweep, rows: list[Row]) -> Iterator[Event]:
     )
     yield Progress("warming up", points=points)
     with suppress(PointError):
-        sweep.request(min(WARM_UP_TOKENS, max(settings.prompts)), seed=0)
+        sweep.request(min(WARM_UP_TOKENS, max(settings.prompts)), min(WARM_UP_NEW_TOKENS, settings.new_tokens), seed=0)
     floor_seconds = [point_seconds(settings, model, n, rates.read, rates.product) for n in settings.prompts]
-    slowdown = 1.0
+    slowdown, measured_s, measured_floor_s = 1.0, 0.0, 0.0
     for i, n in enumerate(settings.prompts):
         sweep.disturbance = Disturbance()
-        started_at, begun = now(), time.monotonic()
+        started_at = now()
         timings: list[RequestTiming] = []
         failure = ""
         for repeat in range(settings.repeats):
             left_s = slowdown * (sum(floor_seconds[i:]) - floor_seconds[i] * repeat / settings.repeats)
             yield Progress("measuring", i + 1, points, repeat + 1, settings.repeats, n, left_s)
+            begun = time.monotonic()
             try:
-                timings.append(sweep.request(n, seed=(i + 1) * 1000 + repeat))
+                timings.append(sweep.request(n, settings.new_tokens, seed=(i + 1) * 1000 + repeat))
             except PointError as error:
                 failure = str(error)
                 break
-            slowdown = (time.monotonic() - begun) / (floor_seconds[i] * (repeat + 1) / settings.repeats)
+            measured_s += time.monotonic() - begun
+            measured_floor_s += floor_seconds[i] / settings.repeats
+            slowdown = measured_s / measured_floor_s
         row = _row(sweep, n, started_at, timings, rates)
         samples = Samples(tuple(x.ttft_s for x in timings), tuple(x.tpot_s for x in timings))
         if failure:

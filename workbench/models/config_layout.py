@@ -41,6 +41,8 @@ _DEFAULTS: Mapping[str, Config] = {
     "qwen3_next": {"head_dim": 256},
     "qwen3_5": {"head_dim": 256},
 }
+# Families whose classes ignore sliding_window unless use_sliding_window is set.
+_SLIDING_ON_REQUEST = frozenset({"qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "smollm3"})
 _ALL_RECURRENT = frozenset({"mamba", "mamba2", "falcon_mamba"})
 _RECURRENT_TYPES = frozenset({"linear_attention", "mamba", "mamba2", "recurrent", "conv", "short_conv"})
 _NOT_MODELLED = (
@@ -211,7 +213,7 @@ def layer_kinds(config: Config, model_type: str, layers: int, notes: list[str]) 
 
 
 def _window(config: Config, model_type: str) -> int | None:
-    if config.get("use_sliding_window") is False:
+    if not config.get("use_sliding_window", model_type not in _SLIDING_ON_REQUEST):
         return None
     known = SLIDING_FAMILIES.get(model_type)
     window = config.get("sliding_window", config.get("sliding_window_size"))

@@ -22,10 +22,13 @@ MOST_DIMENSIONS = 4
 # Far above any real file (a vocabulary has some 300,000 tokens, a model some 60,000 tensors), and low enough
 # that a header made up of nothing but counts is refused within a second.
 MOST_KEYS = 1 << 16
-MOST_TENSORS = 1 << 17
-MOST_STRINGS = 1 << 22
+MOST_TENSORS = 1 << 16
+MOST_STRINGS = 1 << 21
 MOST_NESTED = 4
 KEPT_ELEMENTS = 4096
+# The specification's limit on keys; chat templates are the longest text that is of use here.
+MOST_NAME_BYTES = (1 << 16) - 1
+KEPT_TEXT_BYTES = 1 << 20
 
 _STRING, _ARRAY = 8, 9
 _SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
@@ -34,7 +37,7 @@ _PART = re.compile(r"^(?P<stem>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf$"
 
 @dataclass(frozen=True)
 class SkippedArray:
-    """An array that was stepped over: only its length was read."""
+    """An array, or the bytes of a very long text, that was stepped over: only its length was read."""
 
     length: int
 
@@ -184,6 +187,7 @@ class _Reader:
         self.size = len(data)
         self.position = 4
         self.strings = 0
+        self.nested = 0
         version = int.from_bytes(data[4:8], "little")
         self.big_endian = version & 0xFFFF == 0
         self.order = ">" if self.big_endian else "<"
@@ -199,7 +203,7 @@ class _Reader:
         key_count = self.count("metadata keys", MOST_KEYS, least_bytes=13)
         metadata: dict[str, Value] = {}
         for _ in range(key_count):
-            key = self.string()
+            key = self.name()
             if key in metadata:
                 raise self.damaged(f"the metadata key {key!r} stands twice")
             metadata[key] = self.value(self.number("I"), key)
@@ -244,7 +248,15 @@ class _Reader:
             raise _truncated(self.path, self.size)
         return count
 
-    def string(self) -> str:
+    def name(self) -> str:
+        """The text of a key or a tensor's name."""
+        at = self.position
+        text = self.text()
+        if isinstance(text, SkippedArray) or len(text) > MOST_NAME_BYTES:
+            raise self.damaged(f"the name at byte {at:,} is longer than GGUF allows")
+        return text
+
+    def text(self) -> str | SkippedArray:
         length = self.number("Q")
         if length > self.size - self.position:
             raise self.damaged(
@@ -252,11 +264,13 @@ class _Reader:
                 f"{self.size - self.position:,} that are left"
             )
         start = self.advance(length)
+        if length > KEPT_TEXT_BYTES:
+            return SkippedArray(length)
         return self.data[start : start + length].decode("utf-8", errors="replace")
 
     def value(self, kind: int, key: str) -> Value:
         if kind == _STRING:
-            return self.string()
+            return self.text()
         if kind == _ARRAY:
             return self.array(key, 1)
         if kind not in _SCALARS:
@@ -270,10 +284,9 @@ class _Reader:
             self.skip_strings(length)
             return SkippedArray(length)
         if kind == _ARRAY:
-            if depth >= MOST_NESTED or length * 12 > self.size - self.position:
-                raise self.damaged(f"the arrays of the metadata key {key[:80]!r} can't be that deep or long")
-            if length > MOST_KEYS:
-                raise self.damaged(f"the metadata key {key[:80]!r} claims {length:,} arrays")
+            self.nested += length
+            if depth >= MOST_NESTED or self.nested > MOST_KEYS:
+                raise self.damaged(f"the metadata key {key[:80]!r} claims {length:,} arrays within arrays")
             for _ in range(length):
                 self.array(key, depth + 1)
             return SkippedArray(length)
@@ -305,7 +318,7 @@ class _Reader:
 
     def tensor_entry(self) -> tuple[str, tuple[int, ...], int, int]:
         """Name, shape (rows first), type number and offset of one tensor."""
-        name = self.string()
+        name = self.name()
         dimensions = self.number("I")
         if dimensions > MOST_DIMENSIONS:
             raise self.damaged(

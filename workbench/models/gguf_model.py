@@ -21,7 +21,7 @@ from workbench.models.layout import (
 from workbench.models.model import AttentionLayer, KvLayer, Model, ModelKind
 from workbench.models.tensors import Tensor, group_tensors
 
-_BLOCK = re.compile(r"^blk\.(\d+)\.([a-z_0-9]+)")
+_BLOCK = re.compile(r"^blk\.(\d{1,9})\.([a-z_0-9]+)")
 # Chunked attention of Llama 4: neither the length nor the pattern stands in the header.
 _LLAMA4_CHUNK = 8192
 

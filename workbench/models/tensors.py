@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from workbench.models.model import Read, TensorGroup
 
@@ -89,19 +90,29 @@ _ORDER = (
     "attention projections", "recurrent mixers", "feed-forward", ROUTED, "shared experts", "router", HEAD,
     "norms", EMBEDDING,
 )  # fmt: skip
-_LAYER = re.compile(r"(?:^|\.)(?:layers|blk|h|blocks)\.(\d+)\.")
+_NUMBER = re.compile(r"\.\d+(?=\.)")
+_LAYER = re.compile(r"(?:^|\.)(?:layers|blk|h|blocks)\.(\d{1,9})\.")
+
+
+@lru_cache(maxsize=4096)
+def _purpose(name: str) -> tuple[str, Read] | None:
+    for group, pattern, read in _COMPILED:
+        if pattern.search(name):
+            return group, read
+    return None
 
 
 def _place(name: str, layers: int | None) -> tuple[str, Read, bool]:
     """The group and read of a tensor by its name, and whether the name was recognised."""
-    for group, pattern, read in _COMPILED:
-        if pattern.search(name):
-            if layers is not None and read is not Read.NONE:
-                layer = _LAYER.search(name)
-                if layer and int(layer[1]) >= layers:
-                    return EXTRA_HEADS, Read.NONE, True
-            return group, read, True
-    return OTHER, Read.ALL, False
+    # Layers are alike, so a name is looked up once for all of them.
+    purpose = _purpose(_NUMBER.sub(".0", name))
+    if purpose is None:
+        return OTHER, Read.ALL, False
+    if layers is not None and purpose[1] is not Read.NONE:
+        layer = _LAYER.search(name)
+        if layer and int(layer[1]) >= layers:
+            return EXTRA_HEADS, Read.NONE, True
+    return *purpose, True
 
 
 def group_tensors(
@@ -144,6 +155,8 @@ def group_tensors(
         notes.append(f"Tensors of unknown purpose are counted as read in full: {shown}.")
     if any("cross_attn" in t.name or "encoder_attn" in t.name for t, _, _, _ in placed):
         notes.append("Cross-attention over an encoder's output is not modelled: its cache is left out.")
+    if any(group == "encoder" for _, group, _, _ in placed):
+        notes.append("The encoder runs once for a prompt: it is counted as not read by a decode step.")
     groups = tuple(
         _group(name, how, members)
         for (name, how), members in sorted(
@@ -169,5 +182,5 @@ def _group(name: str, read: Read, members: list[Tensor]) -> TensorGroup:
         parameters=sum(t.parameters for t in members),
         bytes=sum(t.bytes for t in members),
         read=read,
-        rows=max((t.shape[0] for t in members if t.shape), default=1) if read is Read.ONE_ROW else 1,
+        rows=max([1, *(t.shape[0] for t in members if t.shape)]) if read is Read.ONE_ROW else 1,
     )

@@ -10,19 +10,20 @@ from typing import ClassVar
 from textual import events, on
 from textual.app import App, ComposeResult, SystemCommand
 from textual.binding import Binding, BindingType
-from textual.containers import Container
+from textual.containers import Container, Horizontal
 from textual.screen import Screen
 from textual.widgets import Static
 
 from workbench.engines.engine import LoadedModel
 from workbench.errors import WorkbenchError
-from workbench.experiments.plan import Plan
+from workbench.experiments.plan import Plan, check_memory, plan
 from workbench.experiments.prefill_decode import Load, sweep
 from workbench.experiments.settings import SweepSettings
 from workbench.experiments.window import TimedWindow
 from workbench.hardware.machine import this_machine
 from workbench.hardware.monitor import Monitor, Sample
 from workbench.paths import log_file, resource
+from workbench.quantity import format_duration
 from workbench.runner import CancelToken, Runner
 from workbench.runs.export import write_csv
 from workbench.runs.run import RunStatus
@@ -98,7 +99,9 @@ class WorkbenchApp(App[int]):
         """Title, tabs, panes, strip, keys; and what stands in their place in too small a terminal."""
         with Container(id="workbench"):
             yield Static("", id="title", markup=False)
-            yield Static("", id="tabs")
+            with Horizontal(id="tab-line"):
+                yield Static("", id="tabs")
+                yield Static("", id="ticking", markup=False)
             yield SetupPane(self._settings, id="setup")
             yield PrefillDecodePane(self._may_draw, id="prefill_decode")
             yield Strip(this_machine(), id="strip")
@@ -168,6 +171,7 @@ class WorkbenchApp(App[int]):
             pane = self._sweep_pane()
             pane.show(live)
             pane.catch_up()
+            self._put("#ticking", "")
             self._show_frame()
             self._show_strip()
         except Exception as error:
@@ -178,9 +182,9 @@ class WorkbenchApp(App[int]):
         if self.window.is_open:
             # Silence costs the measurement nothing, a label once a second costs it little.
             if self.window.open_seconds > TICK_AFTER_S:
-                self._sweep_pane().tick(self.window.open_seconds)
+                self._put("#ticking", f"timing {format_duration(self.window.open_seconds)}")
             return
-        self._sweep_pane().tick(None)
+        self._put("#ticking", "")
         if self._waiting:
             self._catch_up()
         self._show_strip()
@@ -208,6 +212,7 @@ class WorkbenchApp(App[int]):
             return
         try:
             settings = self.screen_stack[0].query_one(SetupPane).settings()
+            check_memory(plan(settings))
         except WorkbenchError as error:
             self._say("The sweep can't be run", str(error), is_error=True)
             return

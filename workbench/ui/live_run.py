@@ -72,8 +72,8 @@ class LiveRun:
         if self.failure:
             return f"failed · {self.failure}"
         if self.finished is not None:
-            note = f" · {self.finished.note}" if self.finished.note else ""
-            return f"{self.finished.status} · {self.finished.run.run_id}{note}"
+            ended = (self.finished.status, self.finished.note, self.finished.run.run_id)
+            return " · ".join(part for part in ended if part)
         progress = self.progress
         if progress is None:
             return "starting"

@@ -15,11 +15,10 @@ GAP = 3
 def title_line(width: int, machine: Machine, settings: SweepSettings, live: LiveRun | None) -> str:
     """The machine on the left, what runs on it on the right, shortened from the left's end to fit."""
     right = " · ".join(labels(settings, live))
-    left = f"{NAME}   {settings.track} · {machine}"
     inner = width - 2
-    if cell_len(left) + GAP + cell_len(right) > inner:
-        left = str(machine)
     room = max(0, inner - GAP - cell_len(right))
+    wordings = (f"{NAME}   {settings.track} · {machine}", f"{NAME}   {machine}", str(machine))
+    left = next((wording for wording in wordings if cell_len(wording) <= room), wordings[-1])
     if cell_len(left) > room:
         left = set_cell_size(left, max(0, room - 1)) + "…"
     return f"{left}{' ' * (inner - cell_len(left) - cell_len(right))}{right}"

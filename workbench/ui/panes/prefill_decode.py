@@ -9,7 +9,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.widgets import DataTable, Static
 
-from workbench.quantity import Quantity, format_duration
+from workbench.quantity import Quantity
 from workbench.ui.live_run import LiveRun
 from workbench.ui.widgets.chart import Chart, Markers
 from workbench.ui.widgets.explanation import cell_explanation, figures_explanation
@@ -50,9 +50,7 @@ class PrefillDecodePane(Vertical):
 
     def compose(self) -> ComposeResult:
         """Everything the pane ever shows; it is filled by `show`."""
-        with Horizontal(id="sweep-heading"):
-            yield Static(NOTHING_YET, id="progress", markup=False)
-            yield Static("", id="ticking", markup=False)
+        yield Static(NOTHING_YET, id="progress", markup=False)
         with Horizontal(id="sweep-body"):
             with Vertical(id="sweep-left"):
                 yield SweepTable(id="sweep-table")
@@ -64,7 +62,6 @@ class PrefillDecodePane(Vertical):
 
     def show(self, live: LiveRun) -> None:
         """Show the run as it stands."""
-        self.tick(None)
         self.query_one("#progress", Static).update(live.summary(), layout=False)
         self.query_one(SweepTable).show(live.rows, live.measuring_prompt)
         self.query_one(Figures).show(live.finished.figures if live.finished else ())
@@ -81,13 +78,6 @@ class PrefillDecodePane(Vertical):
             sorted((f.prompt_tokens, 1 / f.tpot.value) for f in floors),
             [(r.prompt_tokens, r.decode_tokens_per_s) for r in live.rows if r.decode_tokens_per_s is not None],
         )
-
-    def tick(self, measuring_s: float | None) -> None:
-        """Show for how long the timed window has been open, or nothing."""
-        text = "" if measuring_s is None else f"timing {format_duration(measuring_s)}"
-        label = self.query_one("#ticking", Static)
-        if str(label.content) != text:
-            label.update(text, layout=False)
 
     def catch_up(self) -> None:
         """Draw what waited for the timed window to close."""

@@ -96,7 +96,9 @@ class Chart(Widget):
                 marker=self._markers.measured,
             )
         places = [math.log2(n) for n in self._prompts]
-        plotext.xlim(places[0] - 0.3, places[-1] + 0.6)
+        # Room for half a label on either side, or plotext leaves the outer labels out.
+        margin = max(1.0, places[-1] - places[0]) * (len(f"{self._prompts[-1]:,}") / 2 + 1) / (width - 8)
+        plotext.xlim(places[0] - margin, places[-1] + margin)
         plotext.ylim(0, max(ticks[-1], top * 1.05))
         plotext.xticks(places, [f"{n:,}" for n in self._prompts])
         plotext.yticks(ticks, [f"{tick:,g}" for tick in ticks])

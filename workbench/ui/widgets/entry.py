@@ -5,10 +5,11 @@ from typing import ClassVar
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.reactive import reactive
-from textual.widgets import Input
+
+from workbench.ui.widgets.line_input import LineInput
 
 
-class Entry(Input):
+class Entry(LineInput):
     """A text field: enter begins and keeps an edit, escape undoes it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -19,8 +20,7 @@ class Entry(Input):
     editing: reactive[bool] = reactive(False, toggle_class="-editing")
 
     def __init__(self, value: str, placeholder: str = "", *, id: str) -> None:
-        super().__init__(value, placeholder, id=id, compact=True, select_on_focus=False)
-        self.cursor_blink = False
+        super().__init__(value, placeholder, id=id)
         self._before = value
 
     def check_consume_key(self, key: str, character: str | None) -> bool:
@@ -34,8 +34,8 @@ class Entry(Input):
         return super().check_action(action, parameters)
 
     async def _on_key(self, event: events.Key) -> None:
-        if self.editing:
-            await super()._on_key(event)
+        if not self.editing:
+            event.prevent_default()
 
     async def action_submit(self) -> None:
         """Begin an edit, or keep the one under way."""
@@ -54,4 +54,3 @@ class Entry(Input):
 
     def _on_blur(self, event: events.Blur) -> None:
         self.editing = False
-        super()._on_blur(event)

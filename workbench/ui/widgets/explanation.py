@@ -12,6 +12,8 @@ from textual.widgets import Static
 from workbench.quantity import Quantity, explain
 from workbench.runs.row import COLUMN, Row, cell, quantity
 
+FRAME_LINES = 6
+
 
 class TextScreen(ModalScreen[None]):
     """A title, lines to read, and a way back."""
@@ -39,6 +41,10 @@ class TextScreen(ModalScreen[None]):
                 yield Static(self.text, markup=False)
             yield Static("esc close   up, down scroll", classes="panel-keys", markup=False)
 
+    def on_resize(self) -> None:
+        """Leave room for the title, the keys and the frame."""
+        self.query_one(VerticalScroll).styles.max_height = max(3, self.size.height - FRAME_LINES)
+
     def action_scroll(self, way: str) -> None:
         """Scroll the text."""
         getattr(self.query_one(VerticalScroll), f"scroll_{way}")(animate=False)
@@ -65,7 +71,7 @@ def cell_explanation(row: Row, name: str) -> TextScreen:
         lines += ["", f"The point {row.status}."]
     lines += [f"! {flag}" for flag in row.flags.split("; ") if flag]
     lines += ["", *_labels(row)]
-    return TextScreen(f"{column.heading} at a prompt of {row.prompt_tokens:,}", lines)
+    return TextScreen(f"{column.heading} · row of prompt {row.prompt_tokens:,}", lines)
 
 
 def figures_explanation(figures: Iterable[Quantity]) -> TextScreen:

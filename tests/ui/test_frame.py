@@ -1,0 +1,165 @@
+"""What surrounds the panes: help, keys, palette, small terminals, errors, leaving."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.ui.driving import SIZES, Gate, an_app, finished, message, shown, until
+from workbench.experiments.settings import SweepSettings
+from workbench.hardware.monitor import Monitor, Sample
+from workbench.runs.run import RunStatus
+from workbench.runs.store import Store
+from workbench.ui.app import INTERRUPTED_EXIT, WorkbenchApp
+from workbench.ui.title import title_line
+from workbench.ui.widgets.chart import y_ticks
+from workbench.ui.widgets.strip import cores, filled
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_help_explains_the_pane_in_front(size: tuple[int, int]) -> None:
+    app = an_app()
+    async with app.run_test(size=size) as pilot:
+        await pilot.press("question_mark")
+        await pilot.pause()
+        assert "2 · kv_heads · head_dim" in message(app)
+        await pilot.press("escape", "3", "question_mark")
+        await pilot.pause()
+        assert "max(F / C, W / B)" in message(app)
+
+
+async def test_every_line_of_the_frame_fits_80_columns() -> None:
+    gate = Gate(prompt=64)
+    app = an_app(gate)
+    async with app.run_test(size=SIZES[0]) as pilot:
+        await pilot.press("r")
+        await until(pilot, gate.reached.is_set)
+        for place in ("#title", "#progress", "#keys", "#strip", "#figures"):
+            assert all(len(line) <= 78 for line in shown(app, place).splitlines()), place
+        gate.open.set()
+        await finished(pilot, app)
+        for place in ("#title", "#progress", "#keys", "#strip", "#figures"):
+            assert all(len(line) <= 78 for line in shown(app, place).splitlines()), place
+
+
+async def test_too_small_a_terminal_is_told_what_is_needed() -> None:
+    app = an_app()
+    async with app.run_test(size=(60, 20)) as pilot:
+        await pilot.pause()
+        assert "80 columns and 24 lines" in shown(app, "#too-small")
+        assert not app.screen.query_one("#workbench").display
+        await pilot.resize_terminal(80, 24)
+        await pilot.pause()
+        assert app.screen.query_one("#workbench").display
+
+
+async def test_the_palette_offers_what_can_be_done_now() -> None:
+    gate = Gate(prompt=1)
+    app = an_app(gate)
+    async with app.run_test(size=SIZES[0]) as pilot:
+        assert next(iter(app.get_system_commands(app.screen))).title == "Run"
+        await pilot.press("r")
+        await until(pilot, gate.reached.is_set)
+        titles = [c.title for c in app.get_system_commands(app.screen)]
+        assert titles[0] == "Stop"
+        assert "Export CSV" in titles
+        gate.open.set()
+        await finished(pilot, app)
+
+
+async def test_nothing_is_bound_to_keys_that_terminals_confuse() -> None:
+    app = an_app()
+    async with app.run_test(size=SIZES[0]):
+        assert not {"ctrl+i", "ctrl+m", "ctrl+h", "ctrl+j"} & set(app._bindings.key_to_bindings)
+
+
+async def test_an_unexpected_error_is_shown_and_the_app_stays() -> None:
+    def break_down(prompt: int) -> None:
+        raise RuntimeError("a fault of ours")
+
+    app = an_app(break_down)
+    async with app.run_test(size=SIZES[0]) as pilot:
+        await pilot.press("r")
+        await until(pilot, lambda: app.screen is not app.screen_stack[0])
+        assert "a fault of ours" in message(app)
+        assert "workbench.log" in message(app)
+        await pilot.press("escape", "1")
+        await pilot.pause()
+        assert app.is_running
+
+
+async def test_leaving_during_a_run_keeps_its_rows() -> None:
+    gate = Gate(prompt=64)
+    app = an_app(gate)
+    async with app.run_test(size=SIZES[0]) as pilot:
+        await pilot.press("r")
+        await until(pilot, gate.reached.is_set)
+        await pilot.press("ctrl+c")
+    assert app.return_value == INTERRUPTED_EXIT
+    app.keep_rows()
+    with Store() as store:
+        assert (store.run("last").status, store.run("last").rows) == (RunStatus.INTERRUPTED, 2)
+    gate.open.set()
+    assert app.runner.wait(10)
+
+
+async def test_q_leaves_with_0() -> None:
+    app = an_app()
+    async with app.run_test(size=SIZES[0]) as pilot:
+        await pilot.press("q")
+    assert app.return_value == 0
+
+
+def test_what_libraries_print_goes_to_the_log(tmp_path: Path) -> None:
+    program = (
+        "import os, sys; from pathlib import Path; from workbench.ui.terminal import library_output_to\n"
+        f"with library_output_to(Path({str(tmp_path / 'log')!r})) as terminal:\n"
+        "    os.write(1, b'one'); os.write(2, b'two'); terminal.write('screen')\n"
+        "print('after')"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ran.stdout == "screenafter\n"
+    assert ran.stderr == ""
+    assert (tmp_path / "log").read_text() == "onetwo"
+
+
+def test_the_app_starts_without_torch_and_charts() -> None:
+    program = "import sys, workbench.ui.app; print({'torch', 'plotext', 'transformers'} & set(sys.modules))"
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "set()"
+
+
+def test_the_title_gives_way_from_the_left() -> None:
+    app = WorkbenchApp(SweepSettings())
+    from workbench.hardware.machine import Machine
+
+    machine = Machine("A Very Long Processor Name Of Many Words 9999X", 192, 1_500_000_000_000)
+    for width in (80, 120, 200):
+        line = title_line(width, machine, app._settings, None)
+        assert len(line) == width - 2
+        assert line.endswith("qwen3-0.6b · float32 · transformers · auto")
+    assert "Inference Workbench" in title_line(200, machine, app._settings, None)
+
+
+def test_parts_of_the_strip_are_never_broken_in_two() -> None:
+    assert filled(["aaaa", "bbbb", "cccc"], 12) == "aaaa   bbbb\ncccc"
+    assert cores((1.0, 99.0)) == "1 99 %"
+    assert cores((0.0,) * 15 + (80.0,)) == "16 cores 5 %, busiest 80 %"
+
+
+@pytest.mark.parametrize("top", [0.03, 0.9, 1.0, 56.0, 99.0, 101.0, 2345.0])
+def test_ticks_reach_over_the_highest_value(top: float) -> None:
+    ticks = y_ticks(top, 3)
+    assert ticks[0] == 0
+    assert ticks[-1] >= top
+    assert 2 <= len(ticks) <= 5
+
+
+def test_the_monitor_reads_the_box() -> None:
+    sample = Monitor().sample()
+    assert isinstance(sample, Sample)
+    assert len(sample.core_percent) == os.cpu_count()
+    assert sample.resident_bytes > 0
+    assert 0 <= sample.other_share <= 1

@@ -1,0 +1,122 @@
+"""The Setup pane: what it opens on, what it says of bad input, and that single keys stay commands."""
+
+from typing import Any
+
+import pytest
+from textual.widgets import OptionList
+
+from tests.ui.driving import SIZES, an_app, finished, message, shown, until
+from workbench.experiments.settings import SweepSettings
+from workbench.ui.app import WorkbenchApp
+from workbench.ui.panes.setup import SetupPane
+from workbench.ui.widgets.entry import Entry
+
+
+def field(app: WorkbenchApp, name: str) -> Entry:
+    return app.screen_stack[0].query_one(f"#{name}", Entry)
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_it_opens_on_a_run_that_needs_no_choice(size: tuple[int, int]) -> None:
+    app = WorkbenchApp(SweepSettings())
+    async with app.run_test(size=size) as pilot:
+        await until(pilot, lambda: shown(app, "#plan") != "")
+        assert "qwen3-0.6b" in shown(app, "#plan")
+        assert "2.38 GB per token" in shown(app, "#plan")
+        run, refused = shown(app, "#setup-run"), shown(app, "#setup-problem")
+        assert run.startswith("r runs this sweep, about ") or "needs" in refused
+        models = app.screen.query_one("#models", OptionList)
+        assert models.has_focus
+        assert models.highlighted is not None
+
+
+async def test_another_model_is_planned_at_once() -> None:
+    app = an_app()
+    async with app.run_test(size=SIZES[0]) as pilot:
+        await until(pilot, lambda: "smollm2-135m" in shown(app, "#plan"))
+        await pilot.press("home", "up", "up")
+        await until(pilot, lambda: "smollm2-135m" not in shown(app, "#plan"))
+        assert field(app, "model").value in shown(app, "#plan")
+
+
+async def test_a_model_that_does_not_fit_is_refused_with_figures() -> None:
+    app = an_app(model="qwen3-235b-a22b")
+    async with app.run_test(size=SIZES[0]) as pilot:
+        await until(pilot, lambda: "GB of weights" in shown(app, "#setup-problem"))
+        await pilot.press("r")
+        await pilot.pause()
+        assert "GB of weights" in message(app)
+        assert app.live is None
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("model", "/no/such/folder", "/no/such/folder"),
+        ("model", "qwen3-0.6", "Did you mean qwen3-0.6b?"),
+        ("prompts", "1,banana", "banana"),
+        ("prompts", "0", "at least 1"),
+        ("prompts", "999999", "longer than the context"),
+        ("new-tokens", "1", "at least 2"),
+        ("repeats", "-3", "at least 1"),
+        ("threads", "none", "none"),
+    ],
+)
+async def test_bad_input_is_said_at_once_and_the_app_stays(name: str, text: str, said: str) -> None:
+    app = an_app()
+    async with app.run_test(size=SIZES[0]) as pilot:
+        await until(pilot, lambda: shown(app, "#plan") != "")
+        field(app, name).focus()
+        await pilot.press("enter", "ctrl+u", *text, "enter")
+        await until(pilot, lambda: said in shown(app, "#setup-problem"))
+        assert shown(app, "#setup-run") == ""
+        await pilot.press("r")
+        await until(pilot, lambda: app.screen is not app.screen_stack[0])
+        assert said in message(app)
+        assert app.is_running
+
+
+@pytest.mark.parametrize(("settings", "meant"), [({"dtype": "floot32"}, "float32"), ({"device": "cudda"}, "cuda")])
+async def test_an_unknown_name_is_refused_with_the_nearest(settings: dict[str, str], meant: str) -> None:
+    app = an_app(**settings)
+    async with app.run_test(size=SIZES[0]) as pilot:
+        await until(pilot, lambda: f"Did you mean {meant}?" in shown(app, "#setup-problem"))
+
+
+async def test_keys_are_text_only_during_an_edit() -> None:
+    app = an_app()
+    async with app.run_test(size=SIZES[0]) as pilot:
+        entry = field(app, "repeats")
+        entry.focus()
+        await pilot.press("3")
+        assert entry.value == "2"
+        await pilot.press("1")
+        entry.focus()
+        await pilot.press("enter", "3", "escape")
+        assert entry.value == "2"
+        await pilot.press("enter", "3", "enter")
+        assert entry.value == "23"
+        assert app.screen.query_one(SetupPane).settings().repeats == 23
+
+
+async def test_choices_turn_and_up_and_down_move_between_fields() -> None:
+    app = an_app()
+    async with app.run_test(size=SIZES[0]) as pilot:
+        field(app, "model").focus()
+        await pilot.press("down", "down", "right")
+        await pilot.pause()
+        assert app.screen.query_one(SetupPane).settings().dtype == "bfloat16"
+        await pilot.press("left", "up", "right")
+        await pilot.pause()
+        assert app.screen.query_one(SetupPane).settings().weights == "real"
+        await until(pilot, lambda: "has no weights" in shown(app, "#setup-problem"))
+
+
+async def test_what_is_chosen_is_what_runs() -> None:
+    app = an_app()
+    async with app.run_test(size=SIZES[0]) as pilot:
+        field(app, "prompts").focus()
+        await pilot.press("enter", "ctrl+u", *"4,8", "enter", "r")
+        await finished(pilot, app)
+        rows: list[Any] = app.live.rows if app.live else []
+        assert [row.prompt_tokens for row in rows] == [4, 8]
