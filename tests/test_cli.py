@@ -93,7 +93,7 @@ def test_export_show_and_list_speak_of_the_same_run(tiny: Path, tmp_path: Path) 
         (("sweep", "qwen3-0.6b", "--dtype", "float8"), "no dtype named"),
         (("sweep", "qwen3-0.6b", "--device", "gpu"), "no device named"),
         (("sweep", "qwen3-0.6b", "--prompts", "0"), "at least 1"),
-        (("sweep", "qwen3-0.6b", "--prompts", "-5"), "prompts"),
+        (("sweep", "qwen3-0.6b", "--prompts", "-5"), "length is -5"),
         (("sweep", "qwen3-0.6b", "--prompts", "a,b"), "no list of whole numbers"),
         (("sweep", "qwen3-0.6b", "--prompts", ""), "No prompt lengths"),
         (("sweep", "qwen3-0.6b", "--repeats", "0"), "at least 1"),

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from workbench import __version__
-from workbench.errors import WorkbenchError
+from workbench.errors import WorkbenchError, unknown_name
 from workbench.models.model import DTYPE_BYTES
 from workbench.output import Format, note, print_csv, print_json, print_table
 
@@ -59,7 +59,7 @@ def _sweep(options: argparse.Namespace) -> int:
         SweepSettings(
             model=options.model,
             weights=weights,
-            prompts=options.prompts or SweepSettings.prompts,
+            prompts=SweepSettings.prompts if options.prompts is None else options.prompts,
             new_tokens=options.new_tokens,
             repeats=options.repeats,
             dtype=options.dtype,
@@ -284,8 +284,15 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_format(command: argparse.ArgumentParser, default: Format = Format.TABLE) -> None:
     command.add_argument(
-        "--format", type=str, default=default, choices=[f.value for f in Format], help=f"default {default.value}"
+        "--format", type=_format, default=default, metavar="table|json|csv", help=f"default {default.value}"
     )
+
+
+def _format(text: str) -> Format:
+    try:
+        return Format(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(unknown_name("format", text, list(Format)).rstrip(".")) from None
 
 
 def _counts(text: str) -> tuple[int, ...]:

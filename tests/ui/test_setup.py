@@ -77,7 +77,7 @@ async def test_bad_input_is_said_at_once_and_the_app_stays(name: str, text: str,
 
 
 @pytest.mark.parametrize(("settings", "meant"), [({"dtype": "floot32"}, "float32"), ({"device": "cudda"}, "cuda")])
-async def test_an_unknown_name_is_refused_with_the_nearest(settings: dict[str, str], meant: str) -> None:
+async def test_an_unknown_name_is_refused_with_the_nearest(settings: dict[str, Any], meant: str) -> None:
     app = an_app(**settings)
     async with app.run_test(size=SIZES[0]) as pilot:
         await until(pilot, lambda: f"Did you mean {meant}?" in shown(app, "#setup-problem"))

@@ -47,8 +47,8 @@ def check_settings(settings: SweepSettings) -> None:
     if not settings.prompts:
         raise SettingsError("No prompt lengths were given: name at least one, as in 1,16,64.")
     for n in settings.prompts:
-        _at_least(1, n, "A prompt length", "tokens")
-    _at_least(2, settings.new_tokens, "The number of new tokens", "tokens: prefill gives the first, decode the rest")
+        _at_least(1, n, "A prompt length", "")
+    _at_least(2, settings.new_tokens, "The number of new tokens", ": prefill gives the first token, decode the rest")
     _at_least(1, settings.repeats, "The number of repeats", "")
     if settings.threads is not None:
         _at_least(1, settings.threads, "The number of threads", "")
@@ -85,6 +85,6 @@ def resolved_weights(settings: SweepSettings, model: Model) -> Weights:
     return Weights.SYNTHETIC if model.kind is ModelKind.PRESET else Weights.REAL
 
 
-def _at_least(least: int, value: int, what: str, unit: str) -> None:
+def _at_least(least: int, value: int, what: str, reason: str) -> None:
     if value < least:
-        raise SettingsError(f"{what} is {value}; it must be at least {least}{' ' + unit if unit else ''}.")
+        raise SettingsError(f"{what} is {value}; it must be at least {least}{reason}.")

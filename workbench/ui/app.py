@@ -343,9 +343,9 @@ class WorkbenchApp(App[int]):
             log.exception("the run could not be marked as interrupted; its rows are kept")
 
 
-def run_app(settings: SweepSettings) -> int:
+def run_app(settings: SweepSettings, load: Load = load_torch) -> int:
     """Open the app and return its exit code; the process ends here where a layer outlasts the wait."""
-    app = WorkbenchApp(settings)
+    app = WorkbenchApp(settings, load)
     with library_output_to(log_file()), WayOut(app.leave) as way_out:
         app.way_out = way_out.begin  # type: ignore[method-assign]
         app.run(mouse=False)

@@ -40,6 +40,7 @@ class SetupPane(Vertical):
         super().__init__(id=id)
         self._initial = settings
         self._names: list[str] = []
+        self._painted = False
 
     def compose(self) -> ComposeResult:
         """The fields, filled so that a first run needs no change."""
@@ -67,6 +68,7 @@ class SetupPane(Vertical):
         self.call_after_refresh(self._fill)
 
     def _fill(self) -> None:
+        self._painted = True
         presets = load_presets()
         self._add_models([(name, "shape") for name in sorted(presets.models)])
         models = self.query_one("#models", OptionList)
@@ -131,7 +133,9 @@ class SetupPane(Vertical):
     @on(Input.Changed)
     @on(Choice.Changed)
     def _changed(self) -> None:
-        self.check()
+        # Fields report their first values too, before there is anything on the screen.
+        if self._painted:
+            self.check()
 
     def action_back_to_models(self) -> None:
         """Leave the field."""

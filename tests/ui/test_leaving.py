@@ -1,0 +1,82 @@
+"""Every way out ends the process within two seconds and gives the terminal back, however stuck the engine is."""
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.terminal import Terminal
+from workbench.runs.run import RunStatus
+from workbench.runs.store import Store
+
+ROOT = Path(__file__).resolve().parents[2]
+WITHIN_S = 2.0
+STARTED = "r runs this sweep"
+
+
+def open_app(place: str) -> Terminal:
+    return Terminal([sys.executable, "-m", "tests.ui.stuck_app", place], 80, 24, cwd=ROOT)
+
+
+def seconds_to_leave(terminal: Terminal, way_out: Callable[[Terminal], None]) -> float:
+    begun = time.monotonic()
+    way_out(terminal)
+    terminal.wait_for_exit()
+    return time.monotonic() - begun
+
+
+@pytest.mark.parametrize("place", ["layer", "loading"])
+@pytest.mark.parametrize(
+    ("way_out", "code"),
+    [
+        (lambda terminal: terminal.send("q"), 0),
+        (lambda terminal: terminal.send("\x03"), 130),
+        (lambda terminal: terminal.signal(signal.SIGTERM), 143),
+        (lambda terminal: terminal.signal(signal.SIGHUP), 129),
+        (lambda terminal: terminal.signal(signal.SIGINT), 130),
+    ],
+    ids=["q", "ctrl+c", "SIGTERM", "SIGHUP", "SIGINT"],
+)
+def test_leaving_a_stuck_run(place: str, way_out: Callable[[Terminal], None], code: int) -> None:
+    with open_app(place) as terminal:
+        terminal.wait_for(STARTED)
+        terminal.send("r")
+        terminal.wait_for("prompt 64" if place == "layer" else "loading smollm2-135m")
+        assert seconds_to_leave(terminal, way_out) < WITHIN_S
+        assert terminal.exit_code == code
+        assert terminal.echoes
+    with Store() as store:
+        run = store.run("last")
+        assert run.status is RunStatus.INTERRUPTED
+        assert run.rows == (1 if place == "layer" else 0)
+
+
+@pytest.mark.parametrize("keys", ["q", "?\x11", "\x10\x03"], ids=["idle", "help open", "palette open"])
+def test_leaving_without_a_run(keys: str) -> None:
+    with open_app("nowhere") as terminal:
+        terminal.wait_for(STARTED)
+        assert seconds_to_leave(terminal, lambda terminal: terminal.send(keys)) < WITHIN_S
+        assert terminal.exit_code == 0
+        assert terminal.echoes
+
+
+@pytest.mark.parametrize("place", ["layer", "nowhere"])
+def test_a_terminal_that_goes_away_ends_the_process(place: str) -> None:
+    with open_app(place) as terminal:
+        terminal.wait_for(STARTED)
+        if place == "layer":
+            terminal.send("r")
+            terminal.wait_for("prompt 64")
+        spare = os.open("/dev/null", os.O_RDONLY)
+        begun = time.monotonic()
+        # The terminal's other end closes, as when a link is lost; its number stays taken for the clean-up.
+        os.dup2(spare, terminal.descriptor)
+        os.close(spare)
+        _, status = os.waitpid(terminal.process_id, 0)
+        terminal.exit_code = os.waitstatus_to_exitcode(status)
+        assert time.monotonic() - begun < WITHIN_S
+        assert terminal.exit_code == 129
