@@ -126,3 +126,16 @@ def test_the_crossover_is_the_texts() -> None:
     assert round(crossing.value) == 74
     assert crossing.unit is Unit.TOKENS
     assert crossing.formula == "W·C / (2·N·B)"
+
+
+def test_without_a_prompt_past_the_crossover_there_is_none() -> None:
+    figures = crossover(
+        W=2_384_199_680,
+        N=440_467_456,
+        step_bytes=2_384_199_680,
+        step_seconds=0.0876,
+        step_prompt=1,
+        flop_per_second=10e9,
+        flop_prompt=1,
+    )
+    assert [figure.symbol for figure in figures] == ["B", "C"]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.terminal import Terminal
 from tests.ui.driving import SIZES, Gate, an_app, finished, message, shown, until
 from workbench.experiments.settings import SweepSettings
 from workbench.hardware.monitor import Monitor, Sample
@@ -16,6 +17,8 @@ from workbench.ui.app import INTERRUPTED_EXIT, WorkbenchApp
 from workbench.ui.title import title_line
 from workbench.ui.widgets.chart import y_ticks
 from workbench.ui.widgets.strip import cores, filled
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -163,3 +166,13 @@ def test_the_monitor_reads_the_box() -> None:
     assert len(sample.core_percent) == os.cpu_count()
     assert sample.resident_bytes > 0
     assert 0 <= sample.other_share <= 1
+
+
+def test_no_color_sends_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    with Terminal([sys.executable, "-m", "tests.ui.stuck_app", "nowhere"], 80, 24, cwd=ROOT) as terminal:
+        terminal.wait_for("r runs this sweep")
+        terminal.send("r")
+        terminal.wait_for("finished")
+        colours = {(c.fg, c.bg) for line in terminal.screen.buffer.values() for c in line.values()}
+        assert colours == {("default", "default")}

@@ -29,17 +29,18 @@ def seconds_to_leave(terminal: Terminal, way_out: Callable[[Terminal], None]) ->
     return time.monotonic() - begun
 
 
-@pytest.mark.parametrize("place", ["layer", "loading"])
 @pytest.mark.parametrize(
-    ("way_out", "code"),
+    ("place", "way_out", "code"),
     [
-        (lambda terminal: terminal.send("q"), 0),
-        (lambda terminal: terminal.send("\x03"), 130),
-        (lambda terminal: terminal.signal(signal.SIGTERM), 143),
-        (lambda terminal: terminal.signal(signal.SIGHUP), 129),
-        (lambda terminal: terminal.signal(signal.SIGINT), 130),
+        ("layer", lambda terminal: terminal.send("q"), 0),
+        ("layer", lambda terminal: terminal.send("\x03"), 130),
+        ("loading", lambda terminal: terminal.send("\x03"), 130),
+        ("layer", lambda terminal: terminal.signal(signal.SIGTERM), 143),
+        ("loading", lambda terminal: terminal.signal(signal.SIGTERM), 143),
+        ("layer", lambda terminal: terminal.signal(signal.SIGHUP), 129),
+        ("layer", lambda terminal: terminal.signal(signal.SIGINT), 130),
     ],
-    ids=["q", "ctrl+c", "SIGTERM", "SIGHUP", "SIGINT"],
+    ids=["q", "ctrl+c", "ctrl+c loading", "SIGTERM", "SIGTERM loading", "SIGHUP", "SIGINT"],
 )
 def test_leaving_a_stuck_run(place: str, way_out: Callable[[Terminal], None], code: int) -> None:
     with open_app(place) as terminal:

@@ -245,7 +245,10 @@ def crossover(
     flop_per_second: float,
     flop_prompt: int,
 ) -> tuple[Quantity, ...]:
-    """B from a decode step, C from the best prefill, and n* = W·C / (2·N·B) from both."""
+    """B from a decode step, C from the best prefill, and n* = W·C / (2·N·B) from both.
+
+    n* is left out where no prompt measured was longer: its rate is then no limit of the arithmetic yet.
+    """
     B = Quantity(
         "effective bandwidth",
         step_bytes / step_seconds,
@@ -269,4 +272,5 @@ def crossover(
     )
     weights = Quantity("weights read", W, Unit.BYTES, Origin.ARITHMETIC, "W")
     multiplied = Quantity("parameters each prompt token multiplies", N, Unit.PARAMETERS, Origin.ARITHMETIC, "N")
-    return B, C, prefill.crossover_tokens(weights, multiplied, B, C)
+    crossing = prefill.crossover_tokens(weights, multiplied, B, C)
+    return (B, C, crossing) if crossing.value < flop_prompt else (B, C)

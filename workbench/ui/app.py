@@ -1,6 +1,7 @@
 """The app: its panes, its keys, and the one run it drives."""
 
 import logging
+import sys
 import threading
 import time
 from collections.abc import Iterable
@@ -79,7 +80,8 @@ class WorkbenchApp(App[int]):
     COMMAND_PALETTE_BINDING = "ctrl+p"
 
     def __init__(self, settings: SweepSettings, load: Load = load_torch) -> None:
-        super().__init__()
+        # The terminal's own colours; said here, because NO_COLOR is honoured as the app is made.
+        super().__init__(ansi_color=True)
         self.theme = "ansi-dark"
         self.animation_level = "none"
         self.window = TimedWindow()
@@ -330,6 +332,10 @@ class WorkbenchApp(App[int]):
             is_error=True,
         )
 
+    def _handle_exception(self, error: Exception) -> None:
+        log.error("the app ends on an unexpected error", exc_info=error)
+        super()._handle_exception(error)
+
     def keep_rows(self) -> None:
         """Mark the run interrupted where the measuring thread will not get to it."""
         run = self.live.run if self.live else None
@@ -354,6 +360,12 @@ def run_app(settings: SweepSettings, load: Load = load_torch) -> int:
         ended = app.runner.wait(RUNNER_WAIT_S)
         if not ended:
             app.keep_rows()
+    if app.return_code and not app.return_value:
+        print(
+            f"workbench: the app ended on an unexpected error. Rows measured so far are in the store; "
+            f"the details are in {log_file()}: please report them.",
+            file=sys.stderr,
+        )
     if not ended:
         end_process(code)
     return code

@@ -41,6 +41,7 @@ class SetupPane(Vertical):
         self._initial = settings
         self._names: list[str] = []
         self._painted = False
+        self._preset_problems: tuple[str, ...] = ()
 
     def compose(self) -> ComposeResult:
         """The fields, filled so that a first run needs no change."""
@@ -70,6 +71,7 @@ class SetupPane(Vertical):
     def _fill(self) -> None:
         self._painted = True
         presets = load_presets()
+        self._preset_problems = presets.problems
         self._add_models([(name, "shape") for name in sorted(presets.models)])
         models = self.query_one("#models", OptionList)
         if self._initial.model in self._names:
@@ -122,7 +124,9 @@ class SetupPane(Vertical):
             problem = str(error)
         self.query_one("#plan", Static).update("\n".join(plan_lines(planned)) if planned else "")
         run, refused = run_line(planned)
-        self.query_one("#setup-problem", Static).update(problem or refused)
+        self.query_one("#setup-problem", Static).update(
+            "\n\n".join(filter(None, (problem or refused, *self._preset_problems)))
+        )
         self.query_one("#setup-run", Static).update(run)
         self.post_message(self.SettingsChanged(planned))
 

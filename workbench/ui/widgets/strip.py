@@ -20,7 +20,7 @@ class Strip(Static):
         super().__init__("", id=id, markup=False)
         self._machine = machine
         self._shown: Sample | None = None
-        self._text = ""
+        self._parts: list[str] = []
 
     def show(self, sample: Sample, live: LiveRun | None) -> None:
         """Put the sample on screen where it says something new."""
@@ -29,10 +29,16 @@ class Strip(Static):
         if self._shown is not None and not _differs(self._shown, sample, step):
             sample = self._shown
         self._shown = sample
-        parts = box_parts(sample, self._machine) if live is None else run_parts(sample, live)
-        text = filled(parts, self.content_size.width)
-        if text != self._text:
-            self._text = text
+        self._parts = box_parts(sample, self._machine) if live is None else run_parts(sample, live)
+        self._fill()
+
+    def on_resize(self) -> None:
+        """Break the lines anew."""
+        self._fill()
+
+    def _fill(self) -> None:
+        text = filled(self._parts, self.content_size.width)
+        if text != str(self.content):
             self.update(text, layout=False)
 
 

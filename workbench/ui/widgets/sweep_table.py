@@ -6,7 +6,6 @@ from textual.widgets import DataTable
 from workbench.runs.row import COLUMN, SWEEP_TABLE, Row, cell
 
 PENDING = "…"
-GAP = " "
 WIDTHS = {"prompt_tokens": 8, "ttft_ms": 8, "prompt_tokens_per_s": 7, "prefill_gflop_per_s": 8}
 LEAST_WIDTH = 7
 
@@ -17,7 +16,6 @@ class SweepTable(DataTable[Text]):
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id, header_height=2, cell_padding=0, cursor_type="cell")
         self.rows_shown: list[Row] = []
-        self._pending: int | None = None
 
     def on_mount(self) -> None:
         """Make the columns."""
@@ -31,17 +29,24 @@ class SweepTable(DataTable[Text]):
         if rows[: len(self.rows_shown)] != self.rows_shown:
             self.clear()
             self.rows_shown = []
-            self._pending = None
-        if self._pending is not None and (pending != self._pending or len(rows) > len(self.rows_shown)):
-            self.remove_row("pending")
-            self._pending = None
         for row in rows[len(self.rows_shown) :]:
-            self.add_row(*(_cell_text(row, name) for name in SWEEP_TABLE), key=str(len(self.rows_shown)))
+            self._put(len(self.rows_shown), [_cell_text(row, name) for name in SWEEP_TABLE])
             self.rows_shown.append(row)
-        if pending is not None and self._pending is None:
-            waiting = [f"{pending:,}", PENDING, *[""] * (len(SWEEP_TABLE) - 2)]
-            self.add_row(*(Text(text, justify="right") for text in waiting), key="pending")
-            self._pending = pending
+        place = len(self.rows_shown)
+        if pending is not None:
+            texts = [f"{pending:,}", PENDING, *[""] * (len(SWEEP_TABLE) - 2)]
+            self._put(place, [Text(text, justify="right") for text in texts])
+        elif self.row_count > place:
+            self.remove_row(str(place))
+
+    def _put(self, place: int, texts: list[Text]) -> None:
+        """Fill a line, in place where it is there already, so that the cursor stays where it is."""
+        if place == self.row_count:
+            self.add_row(*texts, key=str(place))
+            return
+        for name, text in zip(SWEEP_TABLE, texts, strict=True):
+            if self.get_cell(str(place), name) != text:
+                self.update_cell(str(place), name, text)
 
     def selected(self) -> tuple[Row, str] | None:
         """The row and the column under the cursor; None on the point being measured or an empty table."""
