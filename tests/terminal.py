@@ -70,6 +70,11 @@ class Terminal:
         """What the screen shows."""
         return "\n".join(line.rstrip() for line in self.screen.display)
 
+    @property
+    def reversed_lines(self) -> list[int]:
+        """Numbers of the lines that hold something in reverse, as what has the keys is shown."""
+        return [y for y in range(self.screen.lines) if any(cell.reverse for cell in self.screen.buffer[y].values())]
+
     def wait_for(self, wanted: str | Callable[[str], bool]) -> str:
         """Read until the screen shows `wanted`; what it shows then."""
         shows = (lambda text: wanted in text) if isinstance(wanted, str) else wanted

@@ -14,6 +14,7 @@ from workbench.hardware.monitor import Monitor, Sample
 from workbench.runs.run import RunStatus
 from workbench.runs.store import Store
 from workbench.ui.app import INTERRUPTED_EXIT, WorkbenchApp
+from workbench.ui.live_run import mark_interrupted
 from workbench.ui.title import title_line
 from workbench.ui.widgets.chart import y_ticks
 from workbench.ui.widgets.strip import cores, filled
@@ -45,6 +46,28 @@ async def test_every_line_of_the_frame_fits_80_columns() -> None:
         await finished(pilot, app)
         for place in ("#title", "#progress", "#keys", "#strip", "#figures"):
             assert all(len(line) <= 78 for line in shown(app, place).splitlines()), place
+
+
+async def test_the_key_line_fits_whatever_has_the_focus() -> None:
+    app = an_app()
+    async with app.run_test(size=SIZES[0]) as pilot:
+        await pilot.press("r")
+        await finished(pilot, app)
+        await pilot.press("1")
+        seen = set()
+        for _ in range(10):
+            await pilot.press("tab")
+            await pilot.pause()
+            seen.add(shown(app, "#keys"))
+        assert len(seen) == 3
+        assert all(len(line) <= 78 for line in seen)
+
+
+async def test_the_title_follows_the_size() -> None:
+    app = an_app()
+    async with app.run_test(size=SIZES[0]) as pilot:
+        await pilot.resize_terminal(150, 40)
+        await until(pilot, lambda: len(shown(app, "#title")) == 148)
 
 
 async def test_too_small_a_terminal_is_told_what_is_needed() -> None:
@@ -101,7 +124,7 @@ async def test_leaving_during_a_run_keeps_its_rows() -> None:
         await until(pilot, gate.reached.is_set)
         await pilot.press("ctrl+c")
     assert app.return_value == INTERRUPTED_EXIT
-    app.keep_rows()
+    mark_interrupted(app.live)
     with Store() as store:
         assert (store.run("last").status, store.run("last").rows) == (RunStatus.INTERRUPTED, 2)
     gate.open.set()

@@ -32,7 +32,7 @@ async def test_r_right_after_start_measures_every_prompt(size: tuple[int, int]) 
         assert [cells(app, line)[0] for line in range(table(app).row_count)] == ["1", "16", "64"]
         assert cells(app, 2)[1] == "64.0"
         assert shown(app, "#progress").startswith("finished")
-        assert "n*" in shown(app, "#figures")
+        assert "GB/s · C " in shown(app, "#figures")
         with Store() as store:
             assert [row.prompt_tokens for row in store.rows(store.run("last").run_id)] == [*PROMPTS]
 
@@ -100,7 +100,7 @@ async def test_enter_explains_every_column() -> None:
         assert "F / C against W / B" in texts[8]
         await pilot.press("tab", "enter")
         await pilot.pause()
-        assert "W·C / (2·N·B)" in message(app)
+        assert "(W + k·t) / TPOT" in message(app)
 
 
 async def test_the_csv_is_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ from workbench.ceilings import decode, prefill
 from workbench.ceilings.memory_fit import MemoryNeed, longest_prompt, memory_need
 from workbench.errors import MemoryRefused
 from workbench.experiments.settings import SweepSettings, Weights, check_context, check_settings, resolved_weights
-from workbench.hardware.machine import available_bytes, usable_cores
+from workbench.hardware.machine import available_bytes, runs_in_host_memory, usable_cores
 from workbench.models.model import DTYPE_BYTES, Model
 from workbench.models.resolve import resolve
 from workbench.quantity import Origin, Quantity, Unit
@@ -64,6 +64,12 @@ def point_seconds(settings: SweepSettings, resident: Model, n: int, B: Quantity,
 def middle_context(prompt_tokens: int, new_tokens: int) -> int:
     """Tokens in the cache that the middle decode step attends to, its own included."""
     return prompt_tokens + new_tokens // 2
+
+
+def check_before_loading(planned: Plan) -> None:
+    """`check_memory` where the machine's own memory holds the model; an accelerator's is known only to torch."""
+    if runs_in_host_memory(planned.settings.device):
+        check_memory(planned)
 
 
 def check_memory(planned: Plan) -> None:

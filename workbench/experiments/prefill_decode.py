@@ -17,11 +17,11 @@ from workbench.experiments.events import (
     RowMeasured,
     Started,
 )
-from workbench.experiments.plan import Plan, check_memory, middle_context, plan, point_seconds
+from workbench.experiments.plan import Plan, check_before_loading, middle_context, plan, point_seconds
 from workbench.experiments.settings import SweepSettings
 from workbench.experiments.statistics import best, median
 from workbench.experiments.window import Disturbance, TimedWindow
-from workbench.hardware.machine import peak_resident_bytes, runs_in_host_memory, this_machine
+from workbench.hardware.machine import peak_resident_bytes, this_machine
 from workbench.models.model import DTYPE_BYTES, Model
 from workbench.quantity import Origin, Quantity, Unit
 from workbench.runner import Cancelled, CancelToken, Experiment
@@ -45,8 +45,7 @@ def sweep(settings: SweepSettings, load: Load, window: TimedWindow) -> Experimen
 
     def experiment(cancel: CancelToken) -> Iterator[Event]:
         planned = plan(settings)
-        if runs_in_host_memory(settings.device):
-            check_memory(planned)
+        check_before_loading(planned)
         run = Run(new_run_id(), KIND, now(), planned.model.name, str(this_machine()), settings.plain())
         yield Started(run)
         rows: list[Row] = []

@@ -17,7 +17,7 @@ from textual.widgets import Static
 
 from workbench.engines.engine import LoadedModel
 from workbench.errors import WorkbenchError
-from workbench.experiments.plan import Plan, check_memory, plan
+from workbench.experiments.plan import Plan, check_before_loading, plan
 from workbench.experiments.prefill_decode import Load, sweep
 from workbench.experiments.settings import SweepSettings
 from workbench.experiments.window import TimedWindow
@@ -27,17 +27,18 @@ from workbench.paths import log_file, resource
 from workbench.quantity import format_duration
 from workbench.runner import CancelToken, Runner
 from workbench.runs.export import write_csv
-from workbench.runs.run import RunStatus
 from workbench.runs.store import Store
 from workbench.ui.bridge import Bridge, ExperimentEnded, ExperimentSaid, PaintAll, Waiting
+from workbench.ui.commands import commands
 from workbench.ui.help import help_text
 from workbench.ui.keys import key_line
-from workbench.ui.live_run import LiveRun
+from workbench.ui.live_run import LiveRun, mark_interrupted
 from workbench.ui.panes.prefill_decode import PrefillDecodePane
 from workbench.ui.panes.setup import SetupPane
 from workbench.ui.terminal import WayOut, end_process, library_output_to
 from workbench.ui.title import tab_line, title_line
 from workbench.ui.widgets.chart import ASCII, DOTS
+from workbench.ui.widgets.entry import Entry
 from workbench.ui.widgets.explanation import TextScreen
 from workbench.ui.widgets.export_dialog import ExportDialog
 from workbench.ui.widgets.strip import Strip
@@ -50,7 +51,6 @@ SAMPLE_S = 0.9
 TICK_AFTER_S = 3.0
 RUNNER_WAIT_S = 1.0
 INTERRUPTED_EXIT = 130
-LEFT_NOTE = "the app was left while it ran"
 
 
 def load_torch(planned: Plan, cancel: CancelToken) -> LoadedModel:
@@ -96,6 +96,7 @@ class WorkbenchApp(App[int]):
         self._sampled_at = 0.0
         self._markers = DOTS
         self._pane = "setup"
+        self._width = LEAST_SIZE[0]
 
     def compose(self) -> ComposeResult:
         """Title, tabs, panes, strip, keys; and what stands in their place in too small a terminal."""
@@ -122,6 +123,7 @@ class WorkbenchApp(App[int]):
     def on_resize(self, event: events.Resize) -> None:
         """Lay out for the new size, or say what is needed."""
         width, height = event.size
+        self._width = width
         base = self.screen_stack[0]
         base.set_class(width < 120, "-narrow")
         small = width < LEAST_SIZE[0] or height < LEAST_SIZE[1]
@@ -214,7 +216,7 @@ class WorkbenchApp(App[int]):
             return
         try:
             settings = self.screen_stack[0].query_one(SetupPane).settings()
-            check_memory(plan(settings))
+            check_before_loading(plan(settings))
         except WorkbenchError as error:
             self._say("The sweep can't be run", str(error), is_error=True)
             return
@@ -283,30 +285,19 @@ class WorkbenchApp(App[int]):
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """The palette: what can be done now."""
-        if self.runner.busy:
-            yield SystemCommand("Stop", "Stop the run; its rows are kept (x)", self.action_stop)
-        else:
-            yield SystemCommand("Run", "Run the sweep of the Setup pane (r)", self.action_run)
-        if self.live is not None and self.live.run is not None:
-            yield SystemCommand("Export CSV", "Write the rows of the run shown (e)", self.action_export)
-        yield SystemCommand("Setup", "Choose model and sweep (1)", lambda: self.action_pane("setup"))
-        yield SystemCommand("Prefill/Decode", "The live sweep (3)", lambda: self.action_pane("prefill_decode"))
-        yield SystemCommand("Help", "Explain this pane (?)", self.action_help)
-        yield SystemCommand("Chart markers", "Dots, or ASCII for fonts without them", self.action_markers)
-        yield SystemCommand("Log", "Where errors and library output are written", self.action_log)
-        yield SystemCommand("Quit", "Leave; rows are kept (q)", lambda: self.leave(0))
+        return commands(self)
 
     # The frame around the panes
 
     @on(SetupPane.SettingsChanged)
     def _show_frame(self) -> None:
         base = self.screen_stack[0]
-        width = self.size.width
         settings = base.query_one(SetupPane).settings_or(self._settings)
-        self._put("#title", title_line(width, this_machine(), settings, self.live))
+        self._put("#title", title_line(self._width, this_machine(), settings, self.live))
         self._put("#tabs", tab_line(self._pane))
         self._show_keys()
 
+    @on(Entry.EditingChanged)
     def _show_keys(self) -> None:
         self._put("#keys", key_line(self._pane, self.screen_stack[0].focused, self.runner.busy, self.live is not None))
 
@@ -336,18 +327,6 @@ class WorkbenchApp(App[int]):
         log.error("the app ends on an unexpected error", exc_info=error)
         super()._handle_exception(error)
 
-    def keep_rows(self) -> None:
-        """Mark the run interrupted where the measuring thread will not get to it."""
-        run = self.live.run if self.live else None
-        if run is None:
-            return
-        try:
-            with Store() as store:
-                if store.run(run.run_id).status is RunStatus.RUNNING:
-                    store.end_run(run.run_id, RunStatus.INTERRUPTED, LEFT_NOTE)
-        except WorkbenchError:
-            log.exception("the run could not be marked as interrupted; its rows are kept")
-
 
 def run_app(settings: SweepSettings, load: Load = load_torch) -> int:
     """Open the app and return its exit code; the process ends here where a layer outlasts the wait."""
@@ -359,7 +338,7 @@ def run_app(settings: SweepSettings, load: Load = load_torch) -> int:
         way_out.begin(code)
         ended = app.runner.wait(RUNNER_WAIT_S)
         if not ended:
-            app.keep_rows()
+            mark_interrupted(app.live)
     if app.return_code and not app.return_value:
         print(
             f"workbench: the app ended on an unexpected error. Rows measured so far are in the store; "

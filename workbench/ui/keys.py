@@ -22,6 +22,6 @@ def key_line(pane: str, focused: Widget | None, busy: bool, has_run: bool) -> st
     elif pane == "prefill_decode" and has_run:
         keys.append("enter explain")
     if pane == "setup":
-        keys.append("tab next field")
+        keys.append("tab next")
     keys += ["? help", "1 setup" if pane != "setup" else "3 sweep", "^p palette", "q quit"]
     return SEPARATOR.join(keys)

@@ -1,7 +1,9 @@
 """What the screen knows of one run, built from its events alone."""
 
+import logging
 from dataclasses import dataclass, field
 
+from workbench.errors import WorkbenchError
 from workbench.experiments.events import (
     Event,
     Finished,
@@ -14,7 +16,12 @@ from workbench.experiments.events import (
 from workbench.experiments.settings import SweepSettings
 from workbench.quantity import format_duration
 from workbench.runs.row import Row
-from workbench.runs.run import Run
+from workbench.runs.run import Run, RunStatus
+from workbench.runs.store import Store
+
+log = logging.getLogger(__name__)
+
+LEFT_NOTE = "the app was left while it ran"
 
 
 @dataclass
@@ -88,3 +95,15 @@ class LiveRun:
         elif progress.left_s is not None:
             parts.append(f"{format_duration(progress.left_s)} left")
         return " · ".join(parts)
+
+
+def mark_interrupted(live: LiveRun | None) -> None:
+    """Mark the run interrupted in the store, where the measuring thread did not get to it."""
+    if live is None or live.run is None:
+        return
+    try:
+        with Store() as store:
+            if store.run(live.run.run_id).status is RunStatus.RUNNING:
+                store.end_run(live.run.run_id, RunStatus.INTERRUPTED, LEFT_NOTE)
+    except WorkbenchError:
+        log.exception("the run could not be marked as interrupted; its rows are kept")

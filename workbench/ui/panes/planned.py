@@ -1,7 +1,7 @@
 """A plan in words: what one token reads, what memory it takes, and how long the sweep is."""
 
 from workbench.errors import MemoryRefused
-from workbench.experiments.plan import Plan, check_memory
+from workbench.experiments.plan import Plan, check_before_loading
 from workbench.models.model import DTYPE_BYTES
 from workbench.quantity import Unit, format_duration, format_number, format_value
 
@@ -42,7 +42,7 @@ def run_line(planned: Plan | None) -> tuple[str, str]:
     if planned is None:
         return "", ""
     try:
-        check_memory(planned)
+        check_before_loading(planned)
     except MemoryRefused as refused:
         return "", str(refused)
     return f"r runs this sweep, about {format_duration(planned.seconds)}", ""

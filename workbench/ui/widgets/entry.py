@@ -4,6 +4,7 @@ from typing import ClassVar
 
 from textual import events
 from textual.binding import Binding, BindingType
+from textual.message import Message
 from textual.reactive import reactive
 
 from workbench.ui.widgets.line_input import LineInput
@@ -18,6 +19,9 @@ class Entry(LineInput):
         Binding("up", "app.focus_previous", show=False),
     ]
     editing: reactive[bool] = reactive(False, toggle_class="-editing")
+
+    class EditingChanged(Message):
+        """An edit began or ended: single keys are text, or commands again."""
 
     def __init__(self, value: str, placeholder: str = "", *, id: str) -> None:
         super().__init__(value, placeholder, id=id)
@@ -51,6 +55,10 @@ class Entry(LineInput):
         """Put back what stood here before the edit."""
         self.value = self._before
         self.editing = False
+
+    def watch_editing(self) -> None:
+        """Say so: other keys work now."""
+        self.post_message(self.EditingChanged())
 
     def _on_blur(self, event: events.Blur) -> None:
         self.editing = False

@@ -1,0 +1,28 @@
+"""What the command palette offers, by what can be done now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import TYPE_CHECKING
+
+from textual.app import SystemCommand
+
+if TYPE_CHECKING:
+    from workbench.ui.app import WorkbenchApp
+
+
+def commands(app: WorkbenchApp) -> Iterator[SystemCommand]:
+    """The commands of this moment, each with the key that does the same."""
+    if app.runner.busy:
+        yield SystemCommand("Stop", "Stop the run; its rows are kept (x)", app.action_stop)
+    else:
+        yield SystemCommand("Run", "Run the sweep of the Setup pane (r)", app.action_run)
+    if app.live is not None and app.live.run is not None:
+        yield SystemCommand("Export CSV", "Write the rows of the run shown (e)", app.action_export)
+    yield SystemCommand("Setup", "Choose model and sweep (1)", partial(app.action_pane, "setup"))
+    yield SystemCommand("Prefill/Decode", "The live sweep (3)", partial(app.action_pane, "prefill_decode"))
+    yield SystemCommand("Help", "Explain this pane (?)", app.action_help)
+    yield SystemCommand("Chart markers", "Dots, or ASCII for fonts without them", app.action_markers)
+    yield SystemCommand("Log", "Where errors and library output are written", app.action_log)
+    yield SystemCommand("Quit", "Leave; rows are kept (q)", partial(app.leave, 0))
