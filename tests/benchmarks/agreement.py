@@ -16,7 +16,7 @@ from workbench.experiments.settings import SweepSettings
 from workbench.experiments.window import TimedWindow
 from workbench.runner import CancelToken
 
-ALTERNATIONS = 9
+ALTERNATIONS = 7
 PROMPTS = {"smollm2-135m": (1, 16, 64, 256, 1024), "qwen3-0.6b": (1, 16, 64, 256)}
 
 

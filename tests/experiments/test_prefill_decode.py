@@ -135,7 +135,7 @@ def test_without_a_prompt_past_the_crossover_there_is_none() -> None:
         step_bytes=2_384_199_680,
         step_seconds=0.0876,
         step_prompt=1,
-        flop_per_second=10e9,
+        flop_per_second=12e9,
         flop_prompt=1,
     )
     assert [figure.symbol for figure in figures] == ["B", "C"]

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from workbench.ceilings.decode import cache_bytes
 from workbench.models.model import Model
 
-ENGINE_BYTES = 350_000_000
+FLOAT32_BYTES = 4
+ENGINE_BYTES = 400_000_000
 """What Python, torch and transformers take before a model is loaded (measured, CPU build of torch 2.13)."""
 
 
@@ -16,12 +17,18 @@ class MemoryNeed:
     weights: int
     cache: int
     activations: int
+    repacked: int
     engine: int = ENGINE_BYTES
+
+    @property
+    def working(self) -> int:
+        """What a pass holds besides weights and cache."""
+        return self.activations + self.repacked
 
     @property
     def total(self) -> int:
         """All of it."""
-        return self.weights + self.cache + self.activations + self.engine
+        return self.weights + self.cache + self.working + self.engine
 
 
 def activation_bytes(model: Model, n: int, element_bytes: int) -> int:
@@ -38,7 +45,8 @@ def activation_bytes(model: Model, n: int, element_bytes: int) -> int:
 def memory_need(model: Model, prompt: int, new_tokens: int, element_bytes: int, batch: int = 1) -> MemoryNeed:
     """Bytes needed to prefill `prompt` tokens and decode up to `new_tokens` after them.
 
-    The cache is counted once, plus the copy of one layer that appending to it makes.
+    The cache is counted once, plus the copy of one layer that appending to it makes. For half-width types oneDNN
+    lays a matrix out anew before it multiplies: the output head is the largest (seen with torch 2.13 on a CPU).
     """
     t = prompt + new_tokens
     layers = max(1, len(model.kv_layers))
@@ -47,6 +55,7 @@ def memory_need(model: Model, prompt: int, new_tokens: int, element_bytes: int, 
         weights=model.resident_bytes,
         cache=cache + cache // layers,
         activations=activation_bytes(model, batch * prompt, element_bytes),
+        repacked=model.head_parameters * element_bytes if element_bytes < FLOAT32_BYTES else 0,
     )
 
 

@@ -1,6 +1,8 @@
 """The device a model runs on, and how to know that it has finished."""
 
+import ctypes
 from collections.abc import Callable
+from contextlib import suppress
 
 import torch
 
@@ -62,7 +64,7 @@ def free_bytes(device: torch.device) -> int | None:
 
 
 def free_cached(device: torch.device) -> None:
-    """Give memory that torch holds back for reuse to the device again."""
+    """Give memory that torch or the C library holds back for reuse to the system again."""
     match device.type:
         case "cuda":
             torch.cuda.empty_cache()
@@ -71,7 +73,13 @@ def free_cached(device: torch.device) -> None:
         case "mps":
             torch.mps.empty_cache()
         case _:
-            pass
+            _trim_heap()
+
+
+def _trim_heap() -> None:
+    """Have the C library give free pages inside its heap back: a growing cache leaves many."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _available(kind: str) -> bool:

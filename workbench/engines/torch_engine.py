@@ -27,12 +27,14 @@ from workbench.engines.engine import BoxRates, EngineLabels, PointError, Request
 from workbench.engines.loading import is_out_of_memory, load_model
 from workbench.experiments.plan import Plan, check_memory
 from workbench.experiments.settings import Weights
-from workbench.hardware.machine import usable_cores
+from workbench.hardware.machine import resident_bytes, usable_cores
 from workbench.hardware.probe import product_rate, read_rate
 from workbench.models.model import Model, ModelKind
 from workbench.runner import CancelToken
 
 ENGINE = "transformers"
+MOST_HELD_BACK = 256_000_000
+"""Bytes the C library may keep between requests: giving back less than this would cost the next one page faults."""
 
 
 def load(planned: Plan, cancel: CancelToken) -> "TorchModel":
@@ -90,6 +92,7 @@ class TorchModel:
         # transformers renamed the argument in 5.24 and drops the old name later.
         self._cache_name = "cache" if "cache" in arguments else "past_key_values"
         self._last_only = {"logits_to_keep": 1} if "logits_to_keep" in arguments else {}
+        self._resident_when_loaded = resident_bytes()
         for layer in _layers(network):
             layer.register_forward_pre_hook(lambda *_: self._cancel.check())
 
@@ -108,6 +111,8 @@ class TorchModel:
 
     def prepare(self, prompt_tokens: int, seed: int) -> None:
         """Draw the next request's tokens; varied, since a router sends equal tokens to the same few experts."""
+        if resident_bytes() - self._resident_when_loaded > MOST_HELD_BACK:
+            free_cached(self._device)
         generator = torch.Generator().manual_seed(seed)
         ids = torch.randint(0, self.model.vocabulary, (1, prompt_tokens), generator=generator)
         self._ids = ids.to(self._device)

@@ -90,7 +90,7 @@ def check_memory(planned: Plan) -> None:
     raise MemoryRefused(
         f"{model.name} in {settings.dtype} needs {need.total / 1e9:.1f} GB: {need.weights / 1e9:.1f} GB of weights, "
         f"{need.cache / 1e9:.2f} GB of cache at {max(settings.prompts) + settings.new_tokens:,} tokens, "
-        f"{need.activations / 1e9:.2f} GB of activations and {need.engine / 1e9:.2f} GB for the engine. This process "
+        f"{need.working / 1e9:.2f} GB of activations and {need.engine / 1e9:.2f} GB for the engine. This process "
         f"may still take {planned.available / 1e9:.1f} GB. {offer}"
     )
 

@@ -30,7 +30,7 @@ def plan_lines(planned: Plan) -> list[str]:
         "",
         _line("weights", _bytes(need.weights)),
         _line("cache", f"{_bytes(need.cache)} at {longest:,} tokens"),
-        _line("activations", _bytes(need.activations)),
+        _line("activations", _bytes(need.working)),
         _line("engine", _bytes(need.engine)),
         _line("needs", f"{_bytes(need.total)} of {_bytes(planned.available)} free"),
     ]
