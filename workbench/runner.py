@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 
 from workbench.experiments.events import Event, Finished, PointFailed, RowMeasured, Started
+from workbench.hardware.heap import share_one_heap
 from workbench.runs.run import RunStatus
 from workbench.runs.store import Store
 
@@ -78,6 +79,7 @@ class Runner:
         self._cancel: CancelToken | None = None
         self._idle = threading.Event()
         self._idle.set()
+        share_one_heap()
         self.thread = threading.Thread(target=self._loop, name="measurement", daemon=True)
         self.thread.start()
 

@@ -1,12 +1,11 @@
 """The device a model runs on, and how to know that it has finished."""
 
-import ctypes
 from collections.abc import Callable
-from contextlib import suppress
 
 import torch
 
 from workbench.errors import SettingsError
+from workbench.hardware.heap import give_back_heap
 
 Synchronise = Callable[[], None]
 
@@ -73,13 +72,7 @@ def free_cached(device: torch.device) -> None:
         case "mps":
             torch.mps.empty_cache()
         case _:
-            _trim_heap()
-
-
-def _trim_heap() -> None:
-    """Have the C library give free pages inside its heap back: a growing cache leaves many."""
-    with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).malloc_trim(0)
+            give_back_heap()
 
 
 def _available(kind: str) -> bool:
