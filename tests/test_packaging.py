@@ -1,6 +1,5 @@
 """The wheel carries what the app needs, and runs in an environment of its own from another folder."""
 
-import ast
 import os
 import subprocess
 import sys
@@ -13,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.terminal import Terminal
+from tests.test_boundaries import imported_roots, modules
 
 ROOT = Path(__file__).parent.parent
 
@@ -66,15 +66,6 @@ def test_the_app_starts_from_the_wheel_in_another_folder(wheel: Path, tmp_path: 
 def test_every_package_imported_is_declared() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     declared = {requirement.split(">")[0].split("<")[0].split("=")[0] for requirement in project["dependencies"]}
-    imported: set[str] = set()
-    for path in (ROOT / "workbench").rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            match node:
-                case ast.Import(names):
-                    imported |= {alias.name.split(".")[0] for alias in names}
-                case ast.ImportFrom(module=str(module), level=0):
-                    imported.add(module.split(".")[0])
-                case _:
-                    pass
+    imported = {root for path in modules() for root in imported_roots(path)}
     foreign = imported - set(sys.stdlib_module_names) - {"workbench"}
     assert foreign <= declared

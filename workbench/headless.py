@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 
-from workbench.engines.engine import LoadedModel
+from workbench.engines.engine import load_transformers
 from workbench.errors import WorkbenchError
 from workbench.experiments.events import Event, Finished, PointFailed, Predicted, Progress, RowMeasured, Started
 from workbench.experiments.plan import Plan, plan
@@ -17,7 +17,7 @@ from workbench.experiments.window import TimedWindow
 from workbench.output import Format, RowTable, note, print_json
 from workbench.paths import log_file
 from workbench.quantity import explain, format_duration
-from workbench.runner import CancelToken, Runner
+from workbench.runner import Runner
 from workbench.runs.export import csv_text, records
 from workbench.runs.row import SWEEP_TABLE, Row
 from workbench.runs.store import Store
@@ -55,7 +55,7 @@ def _run(planned: Plan, runner: Runner, printer: "_Printer") -> int:
         woken.set()
 
     with _signals(runner, woken) as received:
-        runner.start(sweep(planned.settings, _load, window), printer.show, done)
+        runner.start(sweep(planned.settings, load_transformers, window), printer.show, done)
         woken.wait()
         if not ended.wait(STOP_WAIT_S):
             # A layer that takes longer than this is left behind: the rows are in the store already.
@@ -71,13 +71,6 @@ def _run(planned: Plan, runner: Runner, printer: "_Printer") -> int:
         note(KEPT)
         return 128 + received[0]
     return 0 if printer.measured else FAILED_EXIT
-
-
-def _load(planned: Plan, cancel: CancelToken) -> LoadedModel:
-    # Imported here, in the thread that measures: torch takes seconds.
-    from workbench.engines.torch_engine import load
-
-    return load(planned, cancel)
 
 
 @contextmanager

@@ -19,7 +19,7 @@ def a_run(run_id: str = "20260101-000000-aaaa") -> Run:
 
 def test_rows_come_back_as_they_were_with_their_samples() -> None:
     row = a_row(ttft_ms=1.5, ui_share=0.0, flags="noted")
-    samples = Samples((0.0015, 0.002), (0.01, 0.011), (0.009,), ())
+    samples = Samples((0.0015, 0.002), (0.01, 0.011))
     with Store() as store:
         store.add_run(a_run())
         store.add_row(row, samples)

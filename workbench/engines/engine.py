@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Protocol
 
+from workbench.experiments.plan import Plan
 from workbench.models.model import Model
 from workbench.quantity import Quantity
 from workbench.runner import CancelToken
@@ -67,6 +68,13 @@ class LoadedModel(Protocol):
 
     def close(self) -> None:
         """Free the model."""
+
+
+def load_transformers(planned: Plan, cancel: CancelToken) -> LoadedModel:
+    """Load the plan's model with transformers, in the thread that measures: torch takes seconds to import."""
+    from workbench.engines.torch_engine import load
+
+    return load(planned, cancel)
 
 
 class PointError(Exception):

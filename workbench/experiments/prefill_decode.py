@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from statistics import median
 
 from workbench.ceilings import decode, prefill
 from workbench.engines.engine import BoxRates, LoadedModel, PointError, RequestTiming
@@ -19,7 +20,6 @@ from workbench.experiments.events import (
 )
 from workbench.experiments.plan import Plan, check_before_loading, middle_context, plan, point_seconds
 from workbench.experiments.settings import SweepSettings
-from workbench.experiments.statistics import best, median
 from workbench.experiments.window import Disturbance, TimedWindow
 from workbench.hardware.machine import peak_resident_bytes, this_machine
 from workbench.models.model import DTYPE_BYTES, Model
@@ -185,7 +185,7 @@ def _row(sweep: _Sweep, n: int, started_at: str, timings: list[RequestTiming], r
     if not timings:
         return row
     ttfts, tpots = [x.ttft_s for x in timings], [x.tpot_s for x in timings]
-    ttft, tpot = best(ttfts), best(tpots)
+    ttft, tpot = min(ttfts), min(tpots)
     row = replace(
         row,
         ttft_ms=ttft * 1e3,

@@ -218,12 +218,10 @@ SWEEP_TABLE: tuple[str, ...] = (
 
 @dataclass(frozen=True)
 class Samples:
-    """Every timing behind a row, in the order it was taken, in seconds; `dropped` were warm-up."""
+    """Every timing behind a row, in the order it was taken, in seconds."""
 
     ttft_s: tuple[float, ...] = ()
     tpot_s: tuple[float, ...] = ()
-    dropped_ttft_s: tuple[float, ...] = ()
-    dropped_tpot_s: tuple[float, ...] = ()
 
 
 def labels(row: Row) -> str:
@@ -238,10 +236,7 @@ def labels(row: Row) -> str:
 
 def cell(row: Row, name: str) -> str:
     """A row's value as a table shows it, without the unit its heading carries; empty where not measured."""
-    value = getattr(row, name)
-    if name == "prompt_tokens_per_s" and value is None and row.status != "ok":
-        return row.status
-    return format_cell(COLUMN[name], value)
+    return format_cell(COLUMN[name], getattr(row, name))
 
 
 def format_cell(column: Column, value: Any) -> str:

@@ -15,9 +15,9 @@ from textual.containers import Container, Horizontal
 from textual.screen import Screen
 from textual.widgets import Static
 
-from workbench.engines.engine import LoadedModel
+from workbench.engines.engine import load_transformers
 from workbench.errors import WorkbenchError
-from workbench.experiments.plan import Plan, check_before_loading, plan
+from workbench.experiments.plan import check_before_loading, plan
 from workbench.experiments.prefill_decode import Load, sweep
 from workbench.experiments.settings import SweepSettings
 from workbench.experiments.window import TimedWindow
@@ -25,7 +25,7 @@ from workbench.hardware.machine import this_machine
 from workbench.hardware.monitor import Monitor, Sample
 from workbench.paths import log_file, resource
 from workbench.quantity import format_duration
-from workbench.runner import CancelToken, Runner
+from workbench.runner import Runner
 from workbench.runs.export import write_csv
 from workbench.runs.store import Store
 from workbench.ui.bridge import Bridge, ExperimentEnded, ExperimentSaid, PaintAll, Waiting
@@ -53,13 +53,6 @@ RUNNER_WAIT_S = 1.0
 INTERRUPTED_EXIT = 130
 
 
-def load_torch(planned: Plan, cancel: CancelToken) -> LoadedModel:
-    """Load with torch, which is imported here: in the thread that measures, and never at start."""
-    from workbench.engines.torch_engine import load
-
-    return load(planned, cancel)
-
-
 class WorkbenchApp(App[int]):
     """The workbench on a terminal."""
 
@@ -79,7 +72,7 @@ class WorkbenchApp(App[int]):
     ENABLE_COMMAND_PALETTE = True
     COMMAND_PALETTE_BINDING = "ctrl+p"
 
-    def __init__(self, settings: SweepSettings, load: Load = load_torch) -> None:
+    def __init__(self, settings: SweepSettings, load: Load = load_transformers) -> None:
         # The terminal's own colours; said here, because NO_COLOR is honoured as the app is made.
         super().__init__(ansi_color=True)
         self.theme = "ansi-dark"
@@ -328,7 +321,7 @@ class WorkbenchApp(App[int]):
         super()._handle_exception(error)
 
 
-def run_app(settings: SweepSettings, load: Load = load_torch) -> int:
+def run_app(settings: SweepSettings, load: Load = load_transformers) -> int:
     """Open the app and return its exit code; the process ends here where a layer outlasts the wait."""
     app = WorkbenchApp(settings, load)
     with library_output_to(log_file()), WayOut(app.leave) as way_out:

@@ -132,6 +132,3 @@ def _attributes() -> list[Any] | None:
     with contextlib.suppress(termios.error, OSError):
         return termios.tcgetattr(0)
     return None
-
-
-__all__ = ["WayOut", "end_process", "library_output_to", "restore"]
