@@ -33,6 +33,8 @@ from workbench.models.model import Model, ModelKind
 from workbench.runner import CancelToken
 
 ENGINE = "transformers"
+CACHE_NAMES = ("cache", "past_key_values", "cache_params")
+"""What transformers calls the cache: since 5.24, before it, and in state-space models."""
 MOST_HELD_BACK = 256_000_000
 """Bytes the C library may keep between requests: giving back less than this would cost the next one page faults."""
 
@@ -89,8 +91,7 @@ class TorchModel:
         self._cancel = CancelToken()
         self._ids: torch.Tensor | None = None
         arguments = inspect.signature(network.forward).parameters
-        # transformers renamed the argument in 5.24 and drops the old name later.
-        self._cache_name = "cache" if "cache" in arguments else "past_key_values"
+        self._cache_name = next((name for name in CACHE_NAMES if name in arguments), CACHE_NAMES[0])
         self._last_only = {"logits_to_keep": 1} if "logits_to_keep" in arguments else {}
         self._resident_when_loaded = resident_bytes()
         for layer in _layers(network):
@@ -141,7 +142,9 @@ class TorchModel:
         token = out.logits[:, -1:].argmax(-1)
         synchronise()
         ttft_s = clock() - start
-        cache = next(out[name] for name in ("cache", "past_key_values") if name in out)
+        cache = next((out[name] for name in CACHE_NAMES if out.get(name) is not None), None)
+        if cache is None:
+            raise PointError("the model gives back no cache to decode from")
         start = clock()
         for _ in range(steps):
             cancel.check()
