@@ -32,7 +32,7 @@ def choose(terminal: Terminal, model: str, prompts: str, new_tokens: int, repeat
         ("repeats", str(repeats)),
     ):
         fill(terminal, label, text)
-    terminal.wait_for(lambda shown: READY in shown and f"repeats          {repeats}" in shown)
+    terminal.wait_for(lambda shown: READY in shown and f"repeats {repeats}" in " ".join(shown.split()))
 
 
 def fill(terminal: Terminal, label: str, text: str) -> None:
