@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.fakes import a_row
+from workbench.errors import SettingsError
 from workbench.experiments.events import Event, Finished, Progress, RowMeasured, Started
 from workbench.runner import Cancelled, CancelToken, Runner, drive
 from workbench.runs.row import Samples
@@ -46,6 +47,17 @@ def test_an_error_marks_the_run_failed_and_keeps_its_rows() -> None:
             drive(failing, CancelToken(), store, lambda event: None)
         run = store.run("last")
         assert (run.status, run.note, run.rows) == (RunStatus.FAILED, "the disk went away", 1)
+
+
+def test_a_run_refused_before_its_first_row_leaves_nothing() -> None:
+    def refused(cancel: CancelToken) -> Iterator[Event]:
+        yield Started(RUN)
+        raise SettingsError("no such device")
+
+    with Store() as store:
+        with pytest.raises(SettingsError):
+            drive(refused, CancelToken(), store, lambda event: None)
+        assert store.runs() == []
 
 
 def test_experiments_run_in_one_thread_one_after_the_other(tmp_path: Path) -> None:

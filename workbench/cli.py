@@ -139,6 +139,7 @@ def _runs_show(options: argparse.Namespace) -> int:
     with Store() as store:
         run = store.run(options.run)
         rows = store.rows_with_samples(run.run_id)
+    _say_if_empty(run.run_id, len(rows))
     match options.format:
         case Format.JSON:
             print_json([{**records([row])[0], "samples": asdict(samples)} for row, samples in rows])
@@ -161,6 +162,7 @@ def _runs_export(options: argparse.Namespace) -> int:
     with Store() as store:
         run = store.run(options.run)
         rows = store.rows(run.run_id)
+    _say_if_empty(run.run_id, len(rows))
     if options.format is Format.JSON:
         print_json(records(rows))
     elif options.output is None:
@@ -169,6 +171,11 @@ def _runs_export(options: argparse.Namespace) -> int:
         path = write_csv(rows, options.output)
         note(f"{len(rows)} rows of {run.run_id} written to {path}")
     return 0
+
+
+def _say_if_empty(run_id: str, rows: int) -> None:
+    if not rows:
+        note(f"{run_id} has no rows: it ended before its first prompt length was measured.")
 
 
 def _print_records(listed: Sequence[dict[str, Any]], chosen: Format) -> None:
@@ -186,14 +193,14 @@ def _print_records(listed: Sequence[dict[str, Any]], chosen: Format) -> None:
 
 def _print_inspection(found: dict[str, Any], chosen: Format) -> None:
     groups = [{**group, "types": " ".join(group["types"])} for group in found["groups"]]
+    figures = {name: value for name, value in found.items() if name not in ("kv", "groups", "notes")}
+    figures |= {f"kv.{name}": value for name, value in found["kv"].items()}
     match chosen:
         case Format.JSON:
             print_json(found)
         case Format.CSV:
-            print_csv(groups)
+            print_csv([figures])
         case _:
-            figures = {name: value for name, value in found.items() if name not in ("kv", "groups", "notes")}
-            figures |= {f"kv.{name}": value for name, value in found["kv"].items()}
             print_table(("figure", ""), [(name, _written(value)) for name, value in figures.items()], left=(0, 1))
             print()
             _print_records(groups, Format.TABLE)

@@ -3,7 +3,7 @@
 import os
 import signal
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 
@@ -23,15 +23,15 @@ from workbench.runs.row import SWEEP_TABLE, Row
 from workbench.runs.store import Store
 
 STOP_WAIT_S = 1.5
-FAILED_EXIT = 1
+FAILED_EXIT, INTERRUPTED_EXIT = 1, 130
 KEPT = "Stopped; the rows measured so far are kept: `workbench runs show last`."
 
 
 def run_sweeps(settings: Sequence[SweepSettings], chosen: Format) -> int:
     """Run each sweep in turn and print its rows; returns the exit code."""
     plans = [plan(one) for one in settings]
-    printer = _Printer(chosen)
     runner = Runner(Store)
+    printer = _Printer(chosen, runner.cancel)
     code = 0
     for planned in plans:
         code = max(code, _run(planned, runner, printer))
@@ -70,6 +70,8 @@ def _run(planned: Plan, runner: Runner, printer: "_Printer") -> int:
     if received:
         note(KEPT)
         return 128 + received[0]
+    if printer.reader_is_gone:
+        return INTERRUPTED_EXIT
     return 0 if printer.measured else FAILED_EXIT
 
 
@@ -97,8 +99,10 @@ def _signals(runner: Runner, woken: threading.Event) -> Iterator[list[int]]:
 class _Printer:
     """Prints events as they come: rows to standard output in the chosen format, the rest to standard error."""
 
-    def __init__(self, chosen: Format) -> None:
+    def __init__(self, chosen: Format, reader_gone: Callable[[], None]) -> None:
         self._format = chosen
+        self._reader_gone = reader_gone
+        self.reader_is_gone = False
         self._rows: list[Row] = []
         self._table = RowTable(SWEEP_TABLE)
         self._headed = False
@@ -115,7 +119,15 @@ class _Printer:
         self._table = RowTable(SWEEP_TABLE)
 
     def show(self, event: Event) -> None:
-        """Print one event."""
+        """Print one event; once nobody reads the output any more the run is stopped, and its rows are kept."""
+        try:
+            self._show(event)
+        except BrokenPipeError:
+            self.reader_is_gone = True
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            self._reader_gone()
+
+    def _show(self, event: Event) -> None:
         match event:
             case Started(run):
                 note(f"run {run.run_id} on {run.machine}")

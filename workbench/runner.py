@@ -4,7 +4,9 @@ import logging
 import queue
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 
+from workbench.errors import StoreError, WorkbenchError
 from workbench.experiments.events import Event, Finished, PointFailed, RowMeasured, Started
 from workbench.hardware.heap import share_one_heap
 from workbench.runs.run import RunStatus
@@ -45,10 +47,12 @@ Listener = Callable[[Event], None]
 def drive(experiment: Experiment, cancel: CancelToken, store: Store, listener: Listener) -> None:
     """Iterate an experiment: each row is committed to the store first, then handed to `listener`.
 
-    An error of the experiment itself is raised after its run is marked failed in the store.
+    An error is raised on after the run is marked failed in the store; a run that was refused before its first row
+    leaves nothing there.
     """
     started: Started | None = None
     ended = False
+    rows = 0
     try:
         for event in experiment(cancel):
             match event:
@@ -57,6 +61,7 @@ def drive(experiment: Experiment, cancel: CancelToken, store: Store, listener: L
                     started = event
                 case RowMeasured() | PointFailed():
                     store.add_row(event.row, event.samples)
+                    rows += 1
                 case Finished():
                     store.end_run(event.run.run_id, event.status, event.note)
                     ended = True
@@ -65,7 +70,11 @@ def drive(experiment: Experiment, cancel: CancelToken, store: Store, listener: L
             listener(event)
     except BaseException as error:
         if started is not None and not ended:
-            store.end_run(started.run.run_id, RunStatus.FAILED, str(error))
+            with suppress(StoreError):
+                if isinstance(error, WorkbenchError) and not rows:
+                    store.remove_run(started.run.run_id)
+                else:
+                    store.end_run(started.run.run_id, RunStatus.FAILED, str(error))
         raise
 
 

@@ -66,8 +66,8 @@ def test_memory_is_weights_cache_and_what_a_pass_holds() -> None:
     model = resolve("qwen3-0.6b").in_dtype("float32")
     need = memory_need(model, 4_096, 17, FP32)
     assert need.weights == 2_384_199_680
-    assert need.cache == 4_113 * 229_376 + 4_113 * 229_376 // 28
-    assert need.total == need.weights + need.cache + need.activations + need.engine
+    assert need.cache == need.appended == 4_113 * 229_376
+    assert need.total == need.weights + 2 * need.cache + need.activations + need.engine
     assert need.repacked == 0
     half = memory_need(resolve("qwen3-0.6b").in_dtype("bfloat16"), 4_096, 17, 2)
     assert half.repacked == 151_936 * 1_024 * 2

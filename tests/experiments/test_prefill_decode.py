@@ -96,7 +96,7 @@ def test_cancelling_keeps_the_rows_and_frees_the_model() -> None:
     assert finished.status is RunStatus.INTERRUPTED
     assert finished.note == "stopped after 1 of 2 prompt lengths"
     assert len([e for e in seen if isinstance(e, RowMeasured)]) == 1
-    assert finished.figures
+    assert [figure.symbol for figure in finished.figures] == ["B effective", "C best"]
 
 
 def test_what_does_not_fit_is_refused_before_loading_with_what_would(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,6 +120,7 @@ def test_the_crossover_is_the_texts() -> None:
         step_prompt=1,
         flop_per_second=741e9,
         flop_prompt=1_024,
+        compute_bound=True,
     )
     assert B.value == pytest.approx(27.2e9, rel=0.002)
     assert C.value == 741e9
@@ -128,14 +129,15 @@ def test_the_crossover_is_the_texts() -> None:
     assert crossing.formula == "W·C / (2·N·B)"
 
 
-def test_without_a_prompt_past_the_crossover_there_is_none() -> None:
+def test_without_a_prefill_bound_by_its_arithmetic_there_is_none() -> None:
     figures = crossover(
         W=2_384_199_680,
         N=440_467_456,
         step_bytes=2_384_199_680,
         step_seconds=0.0876,
         step_prompt=1,
-        flop_per_second=12e9,
-        flop_prompt=1,
+        flop_per_second=120e9,
+        flop_prompt=16,
+        compute_bound=False,
     )
-    assert [figure.symbol for figure in figures] == ["B", "C"]
+    assert [figure.symbol for figure in figures] == ["B effective", "C best"]

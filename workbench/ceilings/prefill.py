@@ -41,7 +41,9 @@ def flop(model: Model, n: int) -> Quantity:
         symbol="F",
         formula="2·N·n + head + attention",
         inputs=(
-            Quantity("parameters each token multiplies", N, Unit.PARAMETERS, Origin.ARITHMETIC, "N"),
+            Quantity(
+                "parameters each token is multiplied by, without the head", N, Unit.PARAMETERS, Origin.ARITHMETIC, "N"
+            ),
             Quantity("prompt", n, Unit.TOKENS, Origin.ARITHMETIC, "n"),
             Quantity("output head, last position only", head, Unit.FLOP, Origin.ARITHMETIC),
             Quantity("attention, 4·heads·head_dim a pair", attention, Unit.FLOP, Origin.ARITHMETIC),

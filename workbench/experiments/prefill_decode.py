@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from statistics import median
 
 from workbench.ceilings import decode, prefill
+from workbench.ceilings.prefill import Clock
 from workbench.engines.engine import BoxRates, LoadedModel, PointError, RequestTiming
 from workbench.experiments.events import (
     Event,
@@ -21,7 +22,7 @@ from workbench.experiments.events import (
 from workbench.experiments.plan import Plan, check_before_loading, middle_context, plan, point_seconds
 from workbench.experiments.settings import SweepSettings
 from workbench.experiments.window import Disturbance, TimedWindow
-from workbench.hardware.machine import peak_resident_bytes, this_machine
+from workbench.hardware.machine import peak_resident_bytes, reset_peak, this_machine
 from workbench.models.model import DTYPE_BYTES, Model
 from workbench.quantity import Origin, Quantity, Unit
 from workbench.runner import Cancelled, CancelToken, Experiment
@@ -108,6 +109,7 @@ def _measure(sweep: _Sweep, rows: list[Row]) -> Iterator[Event]:
     slowdown, measured_s, measured_floor_s = 1.0, 0.0, 0.0
     for i, n in enumerate(settings.prompts):
         sweep.disturbance = Disturbance()
+        reset_peak()
         started_at = now()
         timings: list[RequestTiming] = []
         failure = ""
@@ -176,7 +178,11 @@ def _row(sweep: _Sweep, n: int, started_at: str, timings: list[RequestTiming], r
         other_load=sweep.disturbance.other_load,
         ttft_floor_ms=floor.ttft.value * 1e3,
         prefill_flop=F,
+        prefill_parameters=prefill.multiplied_parameters(model),
+        head_flop=2 * model.head_parameters,
+        attention_flop=prefill.attention_flop(model, n),
         weight_bytes=model.read_bytes_per_token,
+        cache_bytes=decode.cache_bytes(model, t, DTYPE_BYTES[settings.dtype]),
         read_gb_per_s=rates.read.value / 1e9,
         peak_gflop_per_s=rates.product.value / 1e9,
         resident_bytes=peak_resident_bytes(),
@@ -231,6 +237,7 @@ def _figures(model: Model, rows: list[Row]) -> tuple[Quantity, ...]:
         step_prompt=shortest.prompt_tokens,
         flop_per_second=fastest.prefill_gflop_per_s * 1e9,
         flop_prompt=fastest.prompt_tokens,
+        compute_bound=fastest.bound_by == Clock.MATHS,
     )
 
 
@@ -243,17 +250,18 @@ def crossover(
     step_prompt: int,
     flop_per_second: float,
     flop_prompt: int,
+    compute_bound: bool,
 ) -> tuple[Quantity, ...]:
     """B from a decode step, C from the best prefill, and n* = W·C / (2·N·B) from both.
 
-    n* is left out where no prompt measured was longer: its rate is then no limit of the arithmetic yet.
+    n* is left out where that prefill was not bound by its arithmetic: its rate is then no limit yet.
     """
     B = Quantity(
-        "effective bandwidth",
+        "bandwidth the decode steps show",
         step_bytes / step_seconds,
         Unit.BYTES_PER_SECOND,
         Origin.MEASURED,
-        "B",
+        "B effective",
         "(W + k·t) / TPOT",
         (
             Quantity("bytes of the step", step_bytes, Unit.BYTES, Origin.ARITHMETIC, "W + k·t"),
@@ -262,14 +270,16 @@ def crossover(
         f"the decode steps after a prompt of {step_prompt:,}",
     )
     C = Quantity(
-        "best arithmetic rate",
+        "arithmetic rate the best prefill shows",
         flop_per_second,
         Unit.FLOP_PER_SECOND,
         Origin.MEASURED,
-        "C",
+        "C best",
         source=f"the prefill of {flop_prompt:,} tokens",
     )
     weights = Quantity("weights read", W, Unit.BYTES, Origin.ARITHMETIC, "W")
-    multiplied = Quantity("parameters each prompt token multiplies", N, Unit.PARAMETERS, Origin.ARITHMETIC, "N")
+    multiplied = Quantity(
+        "parameters each prompt token is multiplied by, without the head", N, Unit.PARAMETERS, Origin.ARITHMETIC, "N"
+    )
     crossing = prefill.crossover_tokens(weights, multiplied, B, C)
-    return (B, C, crossing) if crossing.value < flop_prompt else (B, C)
+    return (B, C, crossing) if compute_bound else (B, C)

@@ -92,7 +92,11 @@ class Row:
         inputs=("prefill_flop", "ttft_ms"),
     )
     tpot_ms: float | None = _figure(
-        "TPOT ms", "time per output token after the first; best repeat", unit=Unit.MILLISECONDS
+        "TPOT ms",
+        "time per output token after the first; best repeat",
+        unit=Unit.MILLISECONDS,
+        formula="decode time / (new tokens - 1)",
+        inputs=("new_tokens",),
     )
     tpot_median_ms: float | None = _figure("TPOT median", "median of the repeats", unit=Unit.MILLISECONDS)
     decode_tokens_per_s: float | None = _figure(
@@ -110,7 +114,7 @@ class Row:
         "bytes one decode step must read: weights, and the cache at the middle step",
         unit=Unit.BYTES,
         formula="W + k·t",
-        inputs=("weight_bytes", "context_tokens"),
+        inputs=("weight_bytes", "cache_bytes"),
         **_ARITHMETIC,
     )
     ceiling_tokens_per_s: float | None = _figure(
@@ -136,7 +140,7 @@ class Row:
         "predicted TPOT", "predicted before measuring", unit=Unit.MILLISECONDS, **_ARITHMETIC
     )
     bound_by: str | None = _figure(
-        "bound by",
+        "prefill bound",
         "the clock that binds the prefill: bytes, maths, or both while neither is twice the other",
         formula="F / C against W / B",
         inputs=("prefill_flop", "peak_gflop_per_s", "weight_bytes", "read_gb_per_s"),
@@ -164,6 +168,7 @@ class Row:
         unit=Unit.FLOP,
         symbol="F",
         formula="2·N·n + head + attention",
+        inputs=("prefill_parameters", "prompt_tokens", "head_flop", "attention_flop"),
         **_ARITHMETIC,
     )
     weight_bytes: int | None = _figure("weights", "weights one step reads", unit=Unit.BYTES, symbol="W", **_ARITHMETIC)
@@ -179,9 +184,28 @@ class Row:
         unit=Unit.GFLOP_PER_SECOND,
         symbol="C",
     )
-    resident_bytes: int | None = _figure("resident", "memory of the process at its peak so far", unit=Unit.BYTES)
+    resident_bytes: int | None = _figure(
+        "resident", "memory of the process at its peak during this point", unit=Unit.BYTES
+    )
     predicted_resident_bytes: int | None = _figure(
         "predicted resident", "memory predicted before loading", unit=Unit.BYTES, **_ARITHMETIC
+    )
+
+    prefill_parameters: int | None = _figure(
+        "N",
+        "parameters each prompt token is multiplied by, without the output head",
+        unit=Unit.PARAMETERS,
+        symbol="N",
+        **_ARITHMETIC,
+    )
+    head_flop: int | None = _figure(
+        "head FLOP", "operations of the output head, for the last position only", unit=Unit.FLOP, **_ARITHMETIC
+    )
+    attention_flop: int | None = _figure(
+        "attention FLOP", "operations of attention, 4·heads·head_dim a layer and pair", unit=Unit.FLOP, **_ARITHMETIC
+    )
+    cache_bytes: int | None = _figure(
+        "cache/step", "cache one step reads at the middle step", unit=Unit.BYTES, symbol="k·t", **_ARITHMETIC
     )
 
     def __post_init__(self) -> None:
@@ -224,12 +248,16 @@ class Samples:
     tpot_s: tuple[float, ...] = ()
 
 
+def quantisation_label(row: Row) -> str:
+    """How the weights are stored, in words that need no heading."""
+    return "not quantised" if row.quantisation == "none" else row.quantisation
+
+
 def labels(row: Row) -> str:
     """A row's labels in one line, without which no rate is shown; context stands in the row itself."""
-    quantisation = "" if row.quantisation == "none" else f"{row.quantisation} · "
     threads = "1 thread" if row.threads == 1 else f"{row.threads} threads"
     return (
-        f"{row.model} · {row.weights} weights · {quantisation}{row.dtype} · batch {row.batch}"
+        f"{row.model} · {row.weights} weights · {quantisation_label(row)} · {row.dtype} · batch {row.batch}"
         f" · {row.new_tokens} new tokens · {row.engine} {row.engine_version} · {row.device}, {threads} · {row.machine}"
     )
 

@@ -98,6 +98,12 @@ class Store:
         with self._transaction():
             self._connection.execute("UPDATE runs SET status = ?, note = ? WHERE run_id = ?", (status, note, run_id))
 
+    def remove_run(self, run_id: str) -> None:
+        """Take a run and its rows out."""
+        with self._transaction():
+            self._connection.execute("DELETE FROM rows WHERE run_id = ?", (run_id,))
+            self._connection.execute("DELETE FROM runs WHERE run_id = ?", (run_id,))
+
     def runs(self) -> list[Run]:
         """All runs, the newest first; one whose process is gone while it says running is interrupted."""
         with self._explained("read"):

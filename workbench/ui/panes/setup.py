@@ -60,8 +60,8 @@ class SetupPane(Vertical):
                 yield from _field("new tokens", Entry(str(first.new_tokens), id="new-tokens"))
                 yield from _field("repeats", Entry(str(first.repeats), id="repeats"))
             with VerticalScroll(id="setup-plan", can_focus=False):
-                yield Static("", id="plan", markup=False)
                 yield Static("", id="setup-problem", markup=False)
+                yield Static("", id="plan", markup=False)
                 yield Static("", id="setup-run", markup=False)
 
     def on_mount(self) -> None:

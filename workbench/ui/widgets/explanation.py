@@ -10,7 +10,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from workbench.quantity import Quantity, explain
-from workbench.runs.row import COLUMN, Row, cell, quantity
+from workbench.runs.row import COLUMN, Row, cell, quantisation_label, quantity
 
 FRAME_LINES = 6
 
@@ -84,7 +84,7 @@ def figures_explanation(figures: Iterable[Quantity]) -> TextScreen:
 
 def _labels(row: Row) -> list[str]:
     return [
-        f"{row.model} · {row.quantisation} · {row.dtype} · {row.weights} weights",
+        f"{row.model} · {quantisation_label(row)} · {row.dtype} · {row.weights} weights",
         f"context {row.context_tokens:,} · batch {row.batch} · best of {row.repeats}",
         f"{row.engine} {row.engine_version} · {row.device} · {row.threads} threads",
         row.machine,
