@@ -16,6 +16,7 @@ from workbench.experiments.settings import SweepSettings, Weights
         ({"new_tokens": 1}, "at least 2"),
         ({"repeats": 0}, "number of repeats is 0"),
         ({"threads": 0}, "number of threads is 0"),
+        ({"threads": 100_000}, "number of threads is 100,000.*Use at most"),
         ({"prompts": (40_960,)}, "longer than the context of .*40,960.*prompts up to 40,943"),
         ({"model": "qwen3-0.6c"}, "Did you mean qwen3-0.6b"),
         ({"weights": Weights.REAL}, "has no weights"),

@@ -5,10 +5,12 @@ from enum import StrEnum
 from typing import Any
 
 from workbench.errors import SettingsError, unknown_name
+from workbench.hardware.machine import usable_cores
 from workbench.models.model import DTYPE_BYTES, Model, ModelKind
 
 DEFAULT_MODEL = "qwen3-0.6b"
 DEFAULT_PROMPTS = (1, 16, 64, 256, 1024, 4096)
+THREADS_PER_CORE = 4
 DEVICES = ("auto", "cpu", "cuda", "mps", "xpu")
 
 
@@ -52,6 +54,12 @@ def check_settings(settings: SweepSettings) -> None:
     _at_least(1, settings.repeats, "The number of repeats", "")
     if settings.threads is not None:
         _at_least(1, settings.threads, "The number of threads", "")
+        most = THREADS_PER_CORE * usable_cores()
+        if settings.threads > most:
+            raise SettingsError(
+                f"The number of threads is {settings.threads:,}; this process may use {usable_cores()} cores, and more "
+                f"than {most} threads on them measure nothing but their waiting. Use at most {most}."
+            )
 
 
 def check_context(settings: SweepSettings, model: Model) -> None:
