@@ -80,6 +80,8 @@ def test_export_show_and_list_speak_of_the_same_run(tiny: Path, tmp_path: Path) 
     path = tmp_path / "rows.csv"
     assert workbench("runs", "export", "last", "--output", path).returncode == 0
     assert path.read_text() == workbench("runs", "export").stdout
+    assert workbench("runs", "export", "--format", "json", "--output", tmp_path / "rows.json").returncode == 0
+    assert [row["prompt_tokens"] for row in json.loads((tmp_path / "rows.json").read_text())] == [1, 8]
     (run,) = json.loads(workbench("runs", "list", "--format", "json").stdout)
     assert (run["rows"], run["status"], run["model"]) == (2, "finished", "tiny-llama")
     shown = json.loads(workbench("runs", "show", run["run_id"], "--format", "json").stdout)
@@ -126,6 +128,46 @@ def test_an_architecture_transformers_does_not_know_is_named(tiny: Path, tmp_pat
     ended = workbench("sweep", folder, *SHORT)
     assert ended.returncode == 2, ended.stderr
     assert "novelty" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_settings_that_ask_for_layers_the_weights_lack_are_refused(tiny: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "mixed"
+    folder.mkdir()
+    config = {**json.loads((tiny / "config.json").read_text()), "num_hidden_layers": 3}
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "model.safetensors").write_bytes((tiny / "model.safetensors").read_bytes())
+    ended = workbench("sweep", folder, *SHORT)
+    assert ended.returncode == 2, ended.stdout
+    assert "different models" in ended.stderr
+    assert json.loads(workbench("runs", "list", "--format", "json").stdout) == []
+
+
+@pytest.mark.parametrize("command_name", ["inspect", "sweep"])
+def test_a_path_that_would_block_is_refused(tmp_path: Path, command_name: str) -> None:
+    os.mkfifo(tmp_path / "waiting.gguf")
+    ended = workbench(command_name, tmp_path / "waiting.gguf")
+    assert ended.returncode == 2
+    assert "neither a folder nor a file" in ended.stderr
+
+
+def test_a_preset_that_makes_no_sense_leaves_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "config" / "inference-workbench" / "presets" / "models"
+    folder.mkdir(parents=True)
+    (folder / "mine.toml").write_text('name = "mine"\nsource = "me"\n[config]\nmodel_type = "llama"\n')
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    ended = workbench("presets", "--format", "json")
+    assert ended.returncode == 0
+    assert "qwen3-0.6b" in ended.stdout
+    if sys.platform == "linux":
+        assert "mine" in ended.stderr
+
+
+def test_output_that_cannot_be_written_is_said() -> None:
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run(command("presets"), stdout=full, stderr=subprocess.PIPE, text=True)
+    assert ended.returncode == 1
+    assert "can't be written" in ended.stderr
     assert "Traceback" not in ended.stderr
 
 

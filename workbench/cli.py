@@ -13,9 +13,9 @@ from typing import Any, NoReturn
 from workbench import __version__
 from workbench.errors import WorkbenchError, unknown_name
 from workbench.models.model import DTYPE_BYTES
-from workbench.output import Format, note, print_csv, print_json, print_table
+from workbench.output import Format, json_text, note, print_csv, print_json, print_table
 
-USAGE_EXIT, INTERRUPTED_EXIT = 2, 130
+OUTPUT_EXIT, USAGE_EXIT, INTERRUPTED_EXIT = 1, 2, 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -35,6 +35,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # The reader of the output has gone; closing it here keeps Python from complaining at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:
+        note(f"workbench: the output can't be written: {error.strerror or error}.")
+        return OUTPUT_EXIT
 
 
 def _open(options: argparse.Namespace) -> int:
@@ -87,9 +90,14 @@ def _presets(options: argparse.Namespace) -> int:
     if options.name:
         _print_inspection(inspection(preset_model(options.name, presets)), options.format)
         return 0
-    for problem in presets.problems:
+    problems, models = list(presets.problems), []
+    for _, preset in sorted(presets.models.items()):
+        try:
+            models.append(model_of(preset))
+        except WorkbenchError as error:
+            problems.append(str(error))
+    for problem in problems:
         note(f"workbench: {problem}")
-    models = [model_of(preset) for _, preset in sorted(presets.models.items())]
     listed = [
         {
             "model": model.name,
@@ -156,19 +164,18 @@ def _runs_show(options: argparse.Namespace) -> int:
 
 
 def _runs_export(options: argparse.Namespace) -> int:
-    from workbench.runs.export import csv_text, records, write_csv
+    from workbench.runs.export import csv_text, records, write_text
     from workbench.runs.store import Store
 
     with Store() as store:
         run = store.run(options.run)
         rows = store.rows(run.run_id)
     _say_if_empty(run.run_id, len(rows))
-    if options.format is Format.JSON:
-        print_json(records(rows))
-    elif options.output is None:
-        print(csv_text(rows), end="")
+    text = json_text(records(rows)) if options.format is Format.JSON else csv_text(rows)
+    if options.output is None:
+        print(text, end="")
     else:
-        path = write_csv(rows, options.output)
+        path = write_text(text, options.output)
         note(f"{len(rows)} rows of {run.run_id} written to {path}")
     return 0
 

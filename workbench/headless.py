@@ -4,7 +4,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 
 from workbench.engines.engine import load_transformers
@@ -60,12 +60,14 @@ def _run(planned: Plan, runner: Runner, printer: "_Printer") -> int:
         if not ended.wait(STOP_WAIT_S):
             # A layer that takes longer than this is left behind: the rows are in the store already.
             printer.end()
+            printer.mark_interrupted()
             note(KEPT)
             os._exit(128 + received[0])
     if errors and isinstance(errors[0], WorkbenchError):
         raise errors[0]
     if errors:
-        note(f"workbench: the run failed: {errors[0]}. Its rows are kept; the details are in {log_file()}.")
+        reason = str(errors[0]) or type(errors[0]).__name__
+        note(f"workbench: the run failed: {reason}. Its rows are kept; the details are in {log_file()}.")
         return FAILED_EXIT
     if received:
         note(KEPT)
@@ -103,6 +105,7 @@ class _Printer:
         self._format = chosen
         self._reader_gone = reader_gone
         self.reader_is_gone = False
+        self._run_id = ""
         self._rows: list[Row] = []
         self._table = RowTable(SWEEP_TABLE)
         self._headed = False
@@ -122,7 +125,7 @@ class _Printer:
         """Print one event; once nobody reads the output any more the run is stopped, and its rows are kept."""
         try:
             self._show(event)
-        except BrokenPipeError:
+        except OSError:
             self.reader_is_gone = True
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
             self._reader_gone()
@@ -130,6 +133,7 @@ class _Printer:
     def _show(self, event: Event) -> None:
         match event:
             case Started(run):
+                self._run_id = run.run_id
                 note(f"run {run.run_id} on {run.machine}")
             case Predicted():
                 note(f"this box reads {event.read_rate} and multiplies {event.product_rate} right now")
@@ -149,6 +153,11 @@ class _Printer:
         """Complete the output: JSON is one list of all rows."""
         if self._format is Format.JSON:
             print_json(records(self._rows))
+
+    def mark_interrupted(self) -> None:
+        """Say in the store that the run ended here, where the measuring thread will not get to it."""
+        with suppress(WorkbenchError), Store() as store:
+            store.mark_interrupted(self._run_id)
 
     def _add(self, row: Row) -> None:
         self._rows.append(row)

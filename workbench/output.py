@@ -26,7 +26,12 @@ def note(text: str) -> None:
 
 def print_json(value: Any) -> None:
     """A value as JSON on standard output."""
-    print(json.dumps(value, indent=2, ensure_ascii=False), flush=True)
+    print(json_text(value), end="", flush=True)
+
+
+def json_text(value: Any) -> str:
+    """A value as JSON, a line a key."""
+    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
 
 
 def print_csv(records: Sequence[Mapping[str, Any]]) -> None:

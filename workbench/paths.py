@@ -17,10 +17,18 @@ def resource(name: Literal["styles", "presets"]) -> Path:
     return shipped if shipped.is_dir() else package.parent / name
 
 
+def expanded(path: Path) -> Path:
+    """The path with ~ written out, and as it is where there is no such home."""
+    try:
+        return path.expanduser()
+    except RuntimeError:
+        return path
+
+
 def data_folder() -> Path:
     """The folder of the store and of exports; the environment variable WORKBENCH_DATA names another."""
     chosen = os.environ.get(DATA_VARIABLE)
-    return Path(chosen).expanduser() if chosen else user_data_path(APPLICATION, appauthor=False)
+    return expanded(Path(chosen)) if chosen else user_data_path(APPLICATION, appauthor=False)
 
 
 def log_file() -> Path:

@@ -10,6 +10,8 @@ from workbench.experiments.settings import SweepSettings, Weights
     [
         ({"dtype": "float23"}, "no dtype named 'float23'.*Did you mean float32"),
         ({"device": "cdua"}, "no device named 'cdua'.*Did you mean cuda"),
+        ({"device": "cuda:x"}, "no device named 'cuda:x'"),
+        ({"device": "cpu:"}, "no device named 'cpu:'"),
         ({"prompts": ()}, "No prompt lengths"),
         ({"prompts": (16, 0)}, "prompt length is 0"),
         ({"prompts": (-4,)}, "prompt length is -4"),

@@ -30,6 +30,11 @@ def test_a_written_file_replaces_the_old_one_whole(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir() if "partial" in p.name] == []
 
 
+def test_a_home_that_is_not_there_is_an_error_of_words() -> None:
+    with pytest.raises(StoreError, match="still in the store"):
+        write_csv([a_row()], Path("~no-such-person/rows.csv"))
+
+
 @pytest.mark.parametrize("name", ["missing/rows.csv", "."])
 def test_a_path_that_cannot_be_written_is_named(tmp_path: Path, name: str) -> None:
     with pytest.raises(StoreError, match="still in the store"):

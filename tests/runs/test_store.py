@@ -47,6 +47,16 @@ def test_a_run_whose_process_is_gone_shows_as_interrupted() -> None:
         assert store.run("last").status is RunStatus.INTERRUPTED
 
 
+def test_a_run_left_behind_is_marked_unless_it_has_ended() -> None:
+    with Store() as store:
+        store.add_run(a_run("one"))
+        store.add_run(a_run("two"))
+        store.end_run("two", RunStatus.FINISHED)
+        store.mark_interrupted("one")
+        store.mark_interrupted("two")
+        assert [store.run(name).status for name in ("one", "two")] == [RunStatus.INTERRUPTED, RunStatus.FINISHED]
+
+
 def test_two_stores_write_to_one_file() -> None:
     with Store() as one, Store() as other:
         one.add_run(a_run("one"))

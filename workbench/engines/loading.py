@@ -14,10 +14,12 @@ from workbench.engines.synthetic import fill
 from workbench.errors import MemoryRefused, ModelError, WorkbenchError
 from workbench.experiments.plan import Plan
 from workbench.experiments.settings import Weights
-from workbench.models.model import Model, ModelKind
+from workbench.models.model import Model, ModelKind, Read
 
 log = logging.getLogger(__name__)
 DEFAULT_SCALE = 0.02
+LEAST_SHARE_HELD = 0.9
+"""Of what is stored: a head stored twice and tensors a family leaves unused make the two differ a little."""
 
 
 def load_model(planned: Plan, device: torch.device) -> Any:
@@ -59,9 +61,33 @@ def _real(model: Model, dtype: torch.dtype, device: torch.device) -> Any:
     where: dict[str, Any] = {} if model.kind is ModelKind.FOLDER else {"gguf_file": model.path.name}
     if device.type != "cpu":
         where["device_map"] = {"": device}
-    return AutoModelForCausalLM.from_pretrained(
-        folder, dtype=dtype, local_files_only=True, trust_remote_code=False, use_safetensors=True, **where
+    built, loaded = AutoModelForCausalLM.from_pretrained(
+        folder,
+        dtype=dtype,
+        local_files_only=True,
+        trust_remote_code=False,
+        use_safetensors=True,
+        output_loading_info=True,
+        **where,
     )
+    _check_complete(model, built, sorted(loaded["missing_keys"]))
+    return built
+
+
+def _check_complete(model: Model, built: Any, missing: list[str]) -> None:
+    """Refuse a network that is not the one in the files: its reads, and so its ceiling, would be another model's."""
+    if missing:
+        raise ModelError(
+            f"{model.source} lacks {len(missing):,} of the tensors its settings ask for, {missing[0]} among them. "
+            "The settings (layers, widths) and the weights are of different models; download them again together."
+        )
+    held = sum(parameter.numel() for parameter in built.parameters())
+    stored = sum(group.parameters for group in model.groups if group.read is not Read.NONE)
+    if held < LEAST_SHARE_HELD * (stored - model.head_parameters):
+        raise ModelError(
+            f"{model.source} holds {stored:,} parameters, and its settings build a model of {held:,}. "
+            "The settings (layers, widths) and the weights are of different models; download them again together."
+        )
 
 
 @contextmanager

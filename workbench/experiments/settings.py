@@ -1,5 +1,6 @@
 """What a person chooses for a sweep, checked before anything is loaded."""
 
+import re
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
@@ -11,6 +12,7 @@ from workbench.models.model import DTYPE_BYTES, Model, ModelKind
 DEFAULT_MODEL = "qwen3-0.6b"
 DEFAULT_PROMPTS = (1, 16, 64, 256, 1024, 4096)
 THREADS_PER_CORE = 4
+DEVICE_NAME = re.compile(r"auto|cpu|mps|(cuda|xpu)(:[0-9]{1,3})?")
 DEVICES = ("auto", "cpu", "cuda", "mps", "xpu")
 
 
@@ -44,7 +46,7 @@ def check_settings(settings: SweepSettings) -> None:
     """Raise SettingsError where a setting is out of range or unknown; needs no model."""
     if settings.dtype not in DTYPE_BYTES:
         raise SettingsError(unknown_name("dtype", settings.dtype, DTYPE_BYTES))
-    if settings.device.split(":")[0] not in DEVICES:
+    if not DEVICE_NAME.fullmatch(settings.device):
         raise SettingsError(unknown_name("device", settings.device, DEVICES))
     if not settings.prompts:
         raise SettingsError("No prompt lengths were given: name at least one, as in 1,16,64.")

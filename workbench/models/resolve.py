@@ -12,6 +12,7 @@ from workbench.models.gguf import part_names
 from workbench.models.gguf_model import read_gguf_model
 from workbench.models.model import Model
 from workbench.models.presets import preset_model
+from workbench.paths import expanded
 
 
 def resolve(name: str) -> Model:
@@ -23,12 +24,16 @@ def resolve(name: str) -> Model:
     name = name.strip()
     if not name:
         raise ModelError("No model is named. Give a folder, a .gguf file or a preset's name.")
-    path = _expanded(name)
+    if not _is_text(name):
+        raise ModelError(f"The name {name!r} holds bytes that are no text, so no row could carry it. Rename the model.")
+    path = expanded(Path(name))
     try:
         if path.is_dir():
             return read_folder(path)
-        if path.exists():
+        if path.is_file():
             return _read_file(path)
+        if path.exists():
+            raise ModelError(f"{path} is neither a folder nor a file. Name a model folder or a .gguf file.")
     except (OSError, ValueError) as error:
         raise ModelError(f"{name!r} can't be looked up as a path: {error}.") from error
     if name.lower().endswith(".gguf"):
@@ -44,11 +49,12 @@ def resolve(name: str) -> Model:
     return preset_model(name)
 
 
-def _expanded(name: str) -> Path:
+def _is_text(name: str) -> bool:
     try:
-        return Path(name).expanduser()
-    except RuntimeError:
-        return Path(name)
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _read_file(path: Path) -> Model:
@@ -111,7 +117,7 @@ def _models_in(folder: Path, depth: int, deadline: float) -> Iterator[Path]:
         if "config.json" in names and any(name.endswith(".safetensors") for name in names):
             yield here
         for entry in entries:
-            if entry.name.lower().endswith(".gguf") and _names_a_model(here / entry.name):
+            if entry.name.lower().endswith(".gguf") and _is_file(entry) and _names_a_model(here / entry.name):
                 yield here / entry.name
             elif left > 0 and not entry.name.startswith(".") and _is_folder(entry):
                 waiting.append((here / entry.name, left - 1))
@@ -120,6 +126,13 @@ def _models_in(folder: Path, depth: int, deadline: float) -> Iterator[Path]:
 def _is_folder(entry: os.DirEntry[str]) -> bool:
     try:
         return entry.is_dir(follow_symlinks=False) and entry.name not in ("node_modules", "__pycache__", "blobs")
+    except OSError:
+        return False
+
+
+def _is_file(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_file()
     except OSError:
         return False
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench.errors import StoreError
+from workbench.paths import expanded
 from workbench.runs.row import COLUMNS, Row
 
 
@@ -26,12 +27,16 @@ def csv_text(rows: Iterable[Row]) -> str:
 
 
 def write_csv(rows: Iterable[Row], path: Path) -> Path:
-    """Write rows to `path`, whole or not at all, and return it; StoreError where it can't be written.
+    """Write rows as CSV to `path`, and return it; StoreError where it can't be written."""
+    return write_text(csv_text(rows), path)
+
+
+def write_text(text: str, path: Path) -> Path:
+    """Write an export to `path`, whole or not at all, and return it; StoreError where it can't be written.
 
     Something that is no ordinary file, such as /dev/stdout, is written to directly.
     """
-    text = csv_text(rows)
-    path = path.expanduser()
+    path = expanded(path)
     try:
         if path.exists() and not path.is_file():
             if path.is_dir():
@@ -47,7 +52,7 @@ def write_csv(rows: Iterable[Row], path: Path) -> Path:
     except OSError as error:
         reason = error.strerror or str(error)
         raise StoreError(
-            f"The CSV can't be written to {path}: {reason}. The rows are still in the store: export again to a "
+            f"The export can't be written to {path}: {reason}. The rows are still in the store: export again to a "
             "path that can be written, as in `workbench runs export RUN --output PATH`."
         ) from error
     return path

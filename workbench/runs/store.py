@@ -19,6 +19,7 @@ from workbench.runs.run import Run, RunStatus
 
 SCHEMA_VERSION = 1
 BUSY_TIMEOUT_S = 10.0
+LEFT_NOTE = "the workbench was left while it ran"
 _SQL_TYPES = {str: "TEXT", int: "INTEGER", float: "REAL"}
 
 
@@ -97,6 +98,14 @@ class Store:
         """Commit how a run ended."""
         with self._transaction():
             self._connection.execute("UPDATE runs SET status = ?, note = ? WHERE run_id = ?", (status, note, run_id))
+
+    def mark_interrupted(self, run_id: str) -> None:
+        """Commit that a run was left while it ran, unless it has ended since."""
+        with self._transaction():
+            self._connection.execute(
+                "UPDATE runs SET status = ?, note = ? WHERE run_id = ? AND status = ?",
+                (RunStatus.INTERRUPTED, LEFT_NOTE, run_id, RunStatus.RUNNING),
+            )
 
     def remove_run(self, run_id: str) -> None:
         """Take a run and its rows out."""
@@ -190,7 +199,8 @@ class Store:
         except sqlite3.Error as error:
             raise StoreError(
                 f"The store of runs {self.path} can't be {deed}: {error}. Rows committed before are kept. Check that "
-                "the disk has room and the file is a workbench store, or set WORKBENCH_DATA to another folder."
+                "the disk has room, that no other program holds the file and that it is a workbench store, or set "
+                "WORKBENCH_DATA to another folder."
             ) from error
 
 

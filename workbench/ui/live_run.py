@@ -16,12 +16,10 @@ from workbench.experiments.events import (
 from workbench.experiments.settings import SweepSettings
 from workbench.quantity import format_duration
 from workbench.runs.row import Row
-from workbench.runs.run import Run, RunStatus
+from workbench.runs.run import Run
 from workbench.runs.store import Store
 
 log = logging.getLogger(__name__)
-
-LEFT_NOTE = "the app was left while it ran"
 
 
 @dataclass
@@ -103,7 +101,6 @@ def mark_interrupted(live: LiveRun | None) -> None:
         return
     try:
         with Store() as store:
-            if store.run(live.run.run_id).status is RunStatus.RUNNING:
-                store.end_run(live.run.run_id, RunStatus.INTERRUPTED, LEFT_NOTE)
+            store.mark_interrupted(live.run.run_id)
     except WorkbenchError:
         log.exception("the run could not be marked as interrupted; its rows are kept")

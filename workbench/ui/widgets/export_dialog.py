@@ -36,7 +36,7 @@ class ExportDialog(ModalScreen[Path | None]):
     @on(Input.Submitted)
     def _try(self, event: Input.Submitted) -> None:
         try:
-            written = self._write(Path(event.value.strip()).expanduser())
+            written = self._write(Path(event.value.strip()))
         except StoreError as error:
             self.query_one("#export-problem", Static).update(str(error))
             return
