@@ -29,6 +29,8 @@ class Unit(StrEnum):
     SHARE = "share"
     GB_PER_SECOND = "GB/s"
     GFLOP_PER_SECOND = "GFLOP/s"
+    FLOP_PER_BYTE = "FLOP/byte"
+    TIMES = "×"
     COUNT = ""
 
 
@@ -47,6 +49,19 @@ class Quantity:
 
     def __str__(self) -> str:
         return format_value(self.value, self.unit)
+
+
+def arithmetic(
+    name: str,
+    value: float,
+    unit: Unit,
+    symbol: str = "",
+    formula: str = "",
+    inputs: tuple[Quantity, ...] = (),
+    source: str = "",
+) -> Quantity:
+    """A quantity that was computed, or counted in a file."""
+    return Quantity(name, value, unit, Origin.ARITHMETIC, symbol, formula, inputs, source)
 
 
 _DECIMAL_PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))

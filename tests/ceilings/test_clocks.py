@@ -2,7 +2,7 @@
 
 import pytest
 
-from workbench.ceilings import decode, prefill
+from workbench.ceilings import decode, kv_cache, prefill
 from workbench.ceilings.memory_fit import longest_prompt, memory_need
 from workbench.ceilings.prefill import Clock
 from workbench.models.resolve import resolve
@@ -22,14 +22,14 @@ C = rate(741e9, Unit.FLOP_PER_SECOND)
 def test_bytes_of_a_step_grow_with_the_context() -> None:
     model = resolve("qwen3-0.6b").in_dtype("float32")
     assert decode.bytes_per_step(model, 0, FP32).value == 2_384_199_680
-    assert decode.cache_bytes(model, 1, FP32) == 229_376
+    assert kv_cache.cache_bytes(model, 1, FP32) == 229_376
     assert decode.bytes_per_step(model, 4_100, FP32).value == 2_384_199_680 + 4_100 * 229_376
 
 
 def test_operations_are_two_for_each_multiply_and_add() -> None:
     model = resolve("qwen3-0.6b")
     assert decode.attention_flop(model, 4_100) == 4 * 28 * 16 * 128 * 4_100
-    assert decode.step_flop(model, 0) == 2 * 596_049_920
+    assert decode.step_flop(model, 0).value == 2 * 596_049_920
     assert 2 * prefill.multiplied_parameters(model) == pytest.approx(0.88e9, rel=0.005)
 
 

@@ -1,7 +1,9 @@
-"""The decode clock: bytes one step must read and operations it must do."""
+"""The decode clock: bytes one step must read and operations it must do, for one sequence or b together."""
 
+from workbench.ceilings.experts import bytes_touched
+from workbench.ceilings.kv_cache import cache_read
 from workbench.models.model import Model
-from workbench.quantity import Origin, Quantity, Unit
+from workbench.quantity import Quantity, Unit, arithmetic
 
 
 def attention_flop(model: Model, t: int) -> int:
@@ -12,42 +14,62 @@ def attention_flop(model: Model, t: int) -> int:
     )
 
 
-def step_flop(model: Model, t: int) -> int:
-    """Operations of one decode step with t tokens in the cache: 2·N and its attention."""
-    return 2 * model.read_parameters + attention_flop(model, t)
-
-
-def cache_bytes(model: Model, t: int, element_bytes: int) -> int:
-    """k·t, the cache bytes one step reads with t tokens in it; elements of `element_bytes` bytes."""
-    return model.kv_elements_read(t) * element_bytes
-
-
-def bytes_per_step(model: Model, t: int, element_bytes: int) -> Quantity:
-    """W + k·t: bytes one decode step must read with t tokens in the cache."""
-    W = model.read_bytes_per_token
-    kt = cache_bytes(model, t, element_bytes)
-    return Quantity(
-        name="bytes one decode step must read",
-        value=W + kt,
-        unit=Unit.BYTES,
-        origin=Origin.ARITHMETIC,
-        formula="W + k·t",
-        inputs=(
-            Quantity("weights one token reads", W, Unit.BYTES, Origin.ARITHMETIC, "W", source=model.source),
-            Quantity(f"cache read at t = {t:,} tokens", kt, Unit.BYTES, Origin.ARITHMETIC, "k·t"),
+def step_flop(model: Model, t: int, b: int = 1) -> Quantity:
+    """F = b·(2·N + attention): operations of one decode step of b sequences with t tokens in each."""
+    N, attention = model.read_parameters, attention_flop(model, t)
+    return arithmetic(
+        "operations of one step",
+        b * (2 * N + attention),
+        Unit.FLOP,
+        "F",
+        "b·(2·N + attention)",
+        (
+            arithmetic("parameters a token is multiplied by", N, Unit.PARAMETERS, "N"),
+            arithmetic("attention, 4·heads·head_dim·t a layer", attention, Unit.FLOP, "attention"),
+            arithmetic("sequences", b, Unit.COUNT, "b"),
         ),
     )
 
 
-def step_seconds(model: Model, t: int, element_bytes: int, B: Quantity, C: Quantity) -> Quantity:
-    """max((W + k·t)/B, FLOP/C): the least a decode step can take with t tokens in the cache."""
-    moved = bytes_per_step(model, t, element_bytes)
-    work = Quantity("operations of one step", step_flop(model, t), Unit.FLOP, Origin.ARITHMETIC, "F")
-    return Quantity(
-        name="least time of one decode step",
-        value=max(moved.value / B.value, work.value / C.value),
-        unit=Unit.SECONDS,
-        origin=Origin.ARITHMETIC,
-        formula="max((W + k·t) / B, F / C)",
-        inputs=(moved, work, B, C),
+def weights_read(model: Model, b: int = 1) -> Quantity:
+    """W: bytes of weights one pass over b tokens reads, of routed experts those it touches."""
+    rows = b * model.embedding_row_bytes
+    shared = model.shared_read_bytes
+    routed = bytes_touched(model, b)
+    if routed is None:
+        return arithmetic("weights one step reads", shared + rows, Unit.BYTES, "W", source=model.source)
+    return arithmetic(
+        "weights one step reads",
+        shared + rows + int(routed.value),
+        Unit.BYTES,
+        "W",
+        "shared + routed experts touched",
+        (
+            arithmetic("weights every token reads", shared + rows, Unit.BYTES, "shared", source=model.source),
+            routed,
+        ),
+    )
+
+
+def bytes_per_step(model: Model, t: int, element_bytes: float, b: int = 1) -> Quantity:
+    """W + b·k·t: bytes one decode step must read with t tokens in each of b caches."""
+    W, kt = weights_read(model, b), cache_read(model, t, element_bytes, b)
+    return arithmetic(
+        "bytes one decode step must read", W.value + kt.value, Unit.BYTES, formula="W + b·k·t", inputs=(W, kt)
+    )
+
+
+def step_seconds(model: Model, t: int, element_bytes: float, B: Quantity, C: Quantity | None, b: int = 1) -> Quantity:
+    """max((W + b·k·t)/B, F/C): the least a decode step can take; its bytes alone decide where C isn't known."""
+    moved = bytes_per_step(model, t, element_bytes, b)
+    name = "least time of one decode step"
+    if C is None:
+        return arithmetic(name, moved.value / B.value, Unit.SECONDS, formula="(W + b·k·t) / B", inputs=(moved, B))
+    F = step_flop(model, t, b)
+    return arithmetic(
+        name,
+        max(moved.value / B.value, F.value / C.value),
+        Unit.SECONDS,
+        formula="max((W + b·k·t) / B, F / C)",
+        inputs=(moved, F, B, C),
     )

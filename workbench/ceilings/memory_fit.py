@@ -1,18 +1,102 @@
-"""What a run needs resident: weights, the cache at its longest, and what a pass holds besides."""
+"""What must be resident: weights and caches by arithmetic, and what a run with torch holds besides."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from workbench.ceilings.decode import cache_bytes
+from workbench.ceilings.kv_cache import cache_bytes, cache_read
 from workbench.models.model import Model, ModelKind
+from workbench.quantity import Quantity, Unit, arithmetic
+from workbench.record import headed
 
 FLOAT32_BYTES = 4
 ENGINE_BYTES = 400_000_000
 """What Python, torch and transformers take before a model is loaded (measured, CPU build of torch 2.13)."""
+LONGEST_CONTEXT = 1 << 24
+"""Where a search for the longest context ends for a model that states no limit."""
+
+
+def weights_resident(model: Model) -> Quantity:
+    """Bytes of weights held: the file where there is one, every tensor otherwise, whatever a token reads of them."""
+    if model.file_bytes is None:
+        return arithmetic("weights resident", model.resident_bytes, Unit.BYTES, source=model.source)
+    return arithmetic("the file, resident in full", model.file_bytes, Unit.BYTES, source=model.source)
+
+
+def needed(model: Model, t: int, element_bytes: float, b: int = 1) -> Quantity:
+    """file + b·k·t: bytes of weights and caches; an engine's own buffers come on top."""
+    weights, cache = weights_resident(model), cache_read(model, t, element_bytes, b)
+    return arithmetic(
+        "memory for weights and caches, engine buffers not counted",
+        weights.value + cache.value,
+        Unit.BYTES,
+        formula="weights + b·k·t",
+        inputs=(weights, cache),
+    )
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A model with b contexts of t tokens in a memory; the longest context and largest batch are 0 where none fits.
+
+    `longest_context` is for this batch, None where the model's cache does not grow; `largest_batch` is for this
+    context, None where a sequence costs nothing.
+    """
+
+    model: str = headed("model")
+    context: int = headed("context")
+    batch: int = headed("batch")
+    weight_bytes: Quantity = headed("weights")
+    kv_bytes: Quantity = headed("cache")
+    memory_needed_bytes: Quantity = headed("needs")
+    memory_bytes: Quantity = headed("of")
+    free_bytes: Quantity = headed("free")
+    fits: bool = headed("fits")
+    longest_context: int | None = headed("longest context")
+    largest_batch: int | None = headed("largest batch")
+
+
+def fit(model: Model, t: int, b: int, element_bytes: float, M: Quantity) -> Fit:
+    """Weights, caches and what is left of M bytes; free bytes are below zero where it doesn't fit."""
+    need = needed(model, t, element_bytes, b)
+    return Fit(
+        model=model.name,
+        context=t,
+        batch=b,
+        weight_bytes=weights_resident(model),
+        kv_bytes=cache_read(model, t, element_bytes, b),
+        memory_needed_bytes=need,
+        memory_bytes=M,
+        free_bytes=arithmetic("memory left", M.value - need.value, Unit.BYTES, formula="M − need", inputs=(M, need)),
+        fits=need.value <= M.value,
+        longest_context=longest_context(model, element_bytes, b, M.value),
+        largest_batch=largest_batch(model, t, element_bytes, M.value),
+    )
+
+
+def longest_context(model: Model, element_bytes: float, b: int, M: float) -> int | None:
+    """The longest context, up to the model's own limit, at which b caches and the weights fit in M bytes.
+
+    0 where not even an empty one fits, None where the cache of a model without a limit never fills M.
+    """
+    room = M - weights_resident(model).value
+    most = model.context_limit or LONGEST_CONTEXT
+    if cache_bytes(model, most, element_bytes, b) <= room:
+        return model.context_limit
+    return _last(most, lambda t: cache_bytes(model, t, element_bytes, b) <= room)
+
+
+def largest_batch(model: Model, t: int, element_bytes: float, M: float) -> int | None:
+    """The most sequences of t tokens whose caches fit in M bytes beside the weights; 0 where the weights don't fit."""
+    room = M - weights_resident(model).value
+    each = cache_bytes(model, t, element_bytes)
+    if room < 0:
+        return 0
+    return int(room // each) if each else None
 
 
 @dataclass(frozen=True)
 class MemoryNeed:
-    """Bytes a run holds at its peak, by what holds them."""
+    """Bytes a run with torch holds at its peak, by what holds them."""
 
     weights: int
     cache: int
@@ -45,14 +129,13 @@ def activation_bytes(model: Model, n: int, element_bytes: int) -> int:
 
 
 def memory_need(model: Model, prompt: int, new_tokens: int, element_bytes: int, batch: int = 1) -> MemoryNeed:
-    """Bytes needed to prefill `prompt` tokens and decode up to `new_tokens` after them.
+    """Bytes needed to prefill `prompt` tokens and decode up to `new_tokens` after them with transformers on torch.
 
     Appending copies the cache, and the heap keeps holes of about its size (peaks measured on the Qwen3-0.6B shape at
     2,048 and 4,096 tokens). For half-width types oneDNN lays a matrix out anew before it multiplies: the output head
     is the largest (seen with torch 2.13 on a CPU). A GGUF is held beside its largest tensor while it is dequantised.
     """
-    t = prompt + new_tokens
-    cache = batch * cache_bytes(model, t, element_bytes)
+    cache = cache_bytes(model, prompt + new_tokens, element_bytes, batch)
     return MemoryNeed(
         weights=model.resident_bytes,
         cache=cache,
@@ -65,10 +148,16 @@ def memory_need(model: Model, prompt: int, new_tokens: int, element_bytes: int, 
 
 def longest_prompt(model: Model, new_tokens: int, element_bytes: int, available: int) -> int:
     """The longest prompt whose need is at most `available` bytes; 0 where not even one token fits."""
-    low, high = 0, model.context_limit or 1 << 20
+    most = model.context_limit or 1 << 20
+    return _last(most, lambda n: memory_need(model, n, new_tokens, element_bytes).total <= available)
+
+
+def _last(most: int, fits: Callable[[int], bool]) -> int:
+    """The largest number up to `most` that fits, 0 where none above it does; what fits must not grow."""
+    low, high = 0, most
     while low < high:
         middle = (low + high + 1) // 2
-        if memory_need(model, middle, new_tokens, element_bytes).total <= available:
+        if fits(middle):
             low = middle
         else:
             high = middle - 1

@@ -1,9 +1,14 @@
 """The prefill clock: one pass over n tokens, which fetches the weights once and does n tokens' operations."""
 
+from dataclasses import dataclass
 from enum import StrEnum
 
+from workbench.ceilings.box import Box
+from workbench.ceilings.decode import weights_read
+from workbench.ceilings.kv_cache import cache_bytes
 from workbench.models.model import Model
-from workbench.quantity import Origin, Quantity, Unit
+from workbench.quantity import Quantity, Unit, arithmetic
+from workbench.record import headed
 
 
 class Clock(StrEnum):
@@ -33,46 +38,40 @@ def flop(model: Model, n: int) -> Quantity:
     """2·N·n, the head once, and attention's n² term: operations of a prefill of n tokens."""
     N = multiplied_parameters(model)
     head, attention = 2 * model.head_parameters, attention_flop(model, n)
-    return Quantity(
-        name="operations of the prefill",
-        value=2 * N * n + head + attention,
-        unit=Unit.FLOP,
-        origin=Origin.ARITHMETIC,
-        symbol="F",
-        formula="2·N·n + head + attention",
-        inputs=(
-            Quantity(
-                "parameters each token is multiplied by, without the head", N, Unit.PARAMETERS, Origin.ARITHMETIC, "N"
-            ),
-            Quantity("prompt", n, Unit.TOKENS, Origin.ARITHMETIC, "n"),
-            Quantity("output head, last position only", head, Unit.FLOP, Origin.ARITHMETIC),
-            Quantity("attention, 4·heads·head_dim a pair", attention, Unit.FLOP, Origin.ARITHMETIC),
+    return arithmetic(
+        "operations of the prefill",
+        2 * N * n + head + attention,
+        Unit.FLOP,
+        "F",
+        "2·N·n + head + attention",
+        (
+            arithmetic("parameters each token is multiplied by, without the head", N, Unit.PARAMETERS, "N"),
+            arithmetic("prompt", n, Unit.TOKENS, "n"),
+            arithmetic("output head, last position only", head, Unit.FLOP, "head"),
+            arithmetic("attention's n² term, 4·heads·head_dim a pair", attention, Unit.FLOP, "attention"),
         ),
     )
 
 
-def seconds(model: Model, n: int, B: Quantity, C: Quantity) -> Quantity:
-    """max(F/C, W/B): the least a prefill of n tokens can take."""
+def seconds(model: Model, n: int, B: Quantity, C: Quantity | None) -> Quantity:
+    """max(F/C, W/B): the least a prefill of n tokens can take; its bytes alone decide where C isn't known."""
+    W = weights_read(model, n)
+    name = "least time of the prefill"
+    if C is None:
+        return arithmetic(name, W.value / B.value, Unit.SECONDS, formula="W / B", inputs=(W, B))
     F = flop(model, n)
-    W = Quantity("weights read", weight_bytes(model), Unit.BYTES, Origin.ARITHMETIC, "W", source=model.source)
-    return Quantity(
-        name="least time of the prefill",
-        value=max(F.value / C.value, W.value / B.value),
-        unit=Unit.SECONDS,
-        origin=Origin.ARITHMETIC,
+    return arithmetic(
+        name,
+        max(F.value / C.value, W.value / B.value),
+        Unit.SECONDS,
         formula="max(F / C, W / B)",
         inputs=(F, W, B, C),
     )
 
 
-def weight_bytes(model: Model) -> int:
-    """W: bytes of weights one pass reads at least, whatever its tokens."""
-    return model.read_bytes_per_token
-
-
 def binding_clock(model: Model, n: int, B: float, C: float) -> Clock:
     """The clock that sets a prefill's time; `both` while neither term is twice the other."""
-    ratio = (flop(model, n).value / C) / (weight_bytes(model) / B)
+    ratio = (flop(model, n).value / C) / (weights_read(model, n).value / B)
     if ratio > 2:
         return Clock.MATHS
     return Clock.BOTH if ratio >= 0.5 else Clock.BYTES
@@ -80,12 +79,91 @@ def binding_clock(model: Model, n: int, B: float, C: float) -> Clock:
 
 def crossover_tokens(W: Quantity, N: Quantity, B: Quantity, C: Quantity) -> Quantity:
     """n* = W·C / (2·N·B): the prompt length at which arithmetic takes over from bytes."""
-    return Quantity(
-        name="prompt length where prefill turns compute-bound",
-        value=W.value * C.value / (2 * N.value * B.value),
-        unit=Unit.TOKENS,
-        origin=Origin.ARITHMETIC,
-        symbol="n*",
-        formula="W·C / (2·N·B)",
-        inputs=(W, C, N, B),
+    return arithmetic(
+        "prompt length where prefill turns compute-bound",
+        W.value * C.value / (2 * N.value * B.value),
+        Unit.TOKENS,
+        "n*",
+        "W·C / (2·N·B)",
+        (W, C, N, B),
+    )
+
+
+def crossover(model: Model, B: Quantity, C: Quantity) -> Quantity | None:
+    """n* for a model, with W as a prompt of n* tokens reads it: more tokens touch more experts.
+
+    None for a model whose tokens are multiplied by nothing but the head.
+    """
+    if multiplied_parameters(model) <= 0:
+        return None
+    N = arithmetic(
+        "parameters each prompt token is multiplied by, without the head",
+        multiplied_parameters(model),
+        Unit.PARAMETERS,
+        "N",
+        source=model.source,
+    )
+    crossing = crossover_tokens(weights_read(model), N, B, C)
+    for _ in range(64):
+        nearer = crossover_tokens(weights_read(model, max(1, round(crossing.value))), N, B, C)
+        if round(nearer.value) == round(crossing.value):
+            break
+        crossing = nearer
+    return crossing
+
+
+def _written(model: Model, n: int, element_bytes: float) -> int:
+    """Bytes the pass writes: sliding layers write every token too, and keep their window's."""
+    state = cache_bytes(model, 0, element_bytes)
+    return state + n * (cache_bytes(model, 1, element_bytes) - state)
+
+
+@dataclass(frozen=True)
+class PrefillCeiling:
+    """The least a prefill of n tokens can take on a box; what needs C is None where that isn't known."""
+
+    model: str = headed("model")
+    prompt_tokens: int = headed("prompt")
+    flop: Quantity = headed("FLOP")
+    attention_flop: Quantity = headed("of it attention")
+    weight_bytes: Quantity = headed("weights")
+    kv_bytes_written: Quantity = headed("cache written")
+    arithmetic_seconds: Quantity | None = headed("F / C")
+    bytes_seconds: Quantity = headed("W / B")
+    seconds: Quantity = headed("least TTFT")
+    tokens_per_second: Quantity = headed("tok/s")
+    bound: Clock = headed("bound by")
+    crossover_tokens: Quantity | None = headed("n*")
+
+
+def prefill_ceiling(model: Model, n: int, element_bytes: float, box: Box) -> PrefillCeiling:
+    """The prefill clock of `model` on `box` for a prompt of n tokens."""
+    F, W, least = flop(model, n), weights_read(model, n), seconds(model, n, box.B, box.C)
+    C = box.C
+    prompt = F.inputs[1]
+    return PrefillCeiling(
+        model=model.name,
+        prompt_tokens=n,
+        flop=F,
+        attention_flop=F.inputs[3],
+        weight_bytes=W,
+        kv_bytes_written=arithmetic(
+            "cache the prompt writes, every layer's", _written(model, n, element_bytes), Unit.BYTES, "k·n"
+        ),
+        arithmetic_seconds=None
+        if C is None
+        else arithmetic("time of its operations", F.value / C.value, Unit.SECONDS, formula="F / C", inputs=(F, C)),
+        bytes_seconds=arithmetic(
+            "time of its bytes", W.value / box.B.value, Unit.SECONDS, formula="W / B", inputs=(W, box.B)
+        ),
+        seconds=least,
+        tokens_per_second=arithmetic(
+            "most prompt tokens a second",
+            n / least.value,
+            Unit.TOKENS_PER_SECOND,
+            formula="n / TTFT",
+            inputs=(prompt, least),
+        ),
+        bound=Clock.BYTES if C is None else binding_clock(model, n, box.B.value, C.value),
+        crossover_tokens=None if C is None else crossover(model, box.B, C),
     )

@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from statistics import median
 
-from workbench.ceilings import decode, prefill
+from workbench.ceilings import decode, kv_cache, prefill
 from workbench.ceilings.prefill import Clock
 from workbench.engines.engine import BoxRates, LoadedModel, PointError, RequestTiming
 from workbench.experiments.events import (
@@ -181,8 +181,8 @@ def _row(sweep: _Sweep, n: int, started_at: str, timings: list[RequestTiming], r
         prefill_parameters=prefill.multiplied_parameters(model),
         head_flop=2 * model.head_parameters,
         attention_flop=prefill.attention_flop(model, n),
-        weight_bytes=model.read_bytes_per_token,
-        cache_bytes=decode.cache_bytes(model, t, DTYPE_BYTES[settings.dtype]),
+        weight_bytes=int(decode.weights_read(model).value),
+        cache_bytes=kv_cache.cache_bytes(model, t, DTYPE_BYTES[settings.dtype]),
         read_gb_per_s=rates.read.value / 1e9,
         peak_gflop_per_s=rates.product.value / 1e9,
         resident_bytes=peak_resident_bytes(),
@@ -230,7 +230,7 @@ def _figures(model: Model, rows: list[Row]) -> tuple[Quantity, ...]:
     assert shortest.tpot_ms is not None
     assert fastest.prefill_gflop_per_s is not None
     return crossover(
-        W=prefill.weight_bytes(model),
+        W=model.read_bytes_per_token,
         N=prefill.multiplied_parameters(model),
         step_bytes=shortest.bytes_per_step,
         step_seconds=shortest.tpot_ms / 1e3,

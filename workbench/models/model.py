@@ -75,6 +75,15 @@ class AttentionLayer:
 
 
 @dataclass(frozen=True)
+class Published:
+    """The parameter counts that a model's card states, rounded as it states them."""
+
+    parameters: float
+    active: float
+    source: str
+
+
+@dataclass(frozen=True)
 class Model:
     """A model as read from its files or preset, before anything is loaded.
 
@@ -101,6 +110,7 @@ class Model:
     experts_used: int = 0
     config: Mapping[str, Any] | None = field(default=None, repr=False)
     notes: tuple[str, ...] = ()
+    published: Published | None = None
 
     @property
     def parameters(self) -> int:
@@ -110,7 +120,7 @@ class Model:
     @property
     def read_parameters(self) -> int:
         """N: parameters one token is multiplied by; the one embedding row it looks up is not among them."""
-        return sum(self._read(g, g.parameters) for g in self.groups if g.read is not Read.ONE_ROW)
+        return sum(self.read_of(g, g.parameters) for g in self.groups if g.read is not Read.ONE_ROW)
 
     @property
     def head_parameters(self) -> int:
@@ -125,7 +135,7 @@ class Model:
     @property
     def read_bytes_per_token(self) -> int:
         """W: bytes of weights one token reads at batch 1."""
-        return sum(self._read(g, g.bytes) for g in self.groups)
+        return sum(self.read_of(g, g.bytes) for g in self.groups)
 
     @property
     def shared_read_bytes(self) -> int:
@@ -136,6 +146,20 @@ class Model:
     def routed_expert_bytes(self) -> int:
         """Bytes of all routed experts together."""
         return sum(g.bytes for g in self.groups if g.read is Read.ROUTED)
+
+    @property
+    def embedding_row_bytes(self) -> int:
+        """Bytes of the table rows that one token looks up."""
+        return sum(self.read_of(g, g.bytes) for g in self.groups if g.read is Read.ONE_ROW)
+
+    @property
+    def main_type(self) -> str:
+        """The element type that takes most of the bytes a token reads."""
+        by_type: dict[str, int] = {}
+        for group in self.groups:
+            if group.types:
+                by_type[group.types[0]] = by_type.get(group.types[0], 0) + self.read_of(group, group.bytes)
+        return max(by_type, key=lambda kind: by_type[kind], default=self.quantisation)
 
     def kv_elements_read(self, t: int) -> int:
         """Cache elements one step reads with t tokens in the cache, fixed states included."""
@@ -150,7 +174,8 @@ class Model:
         groups = tuple(replace(g, types=(dtype,), bytes=g.parameters * size) for g in self.groups)
         return replace(self, groups=groups)
 
-    def _read(self, group: TensorGroup, amount: int) -> int:
+    def read_of(self, group: TensorGroup, amount: int) -> int:
+        """What one token reads of `amount` (bytes or parameters) of a group."""
         match group.read:
             case Read.ALL:
                 return amount

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from workbench.quantity import Origin, Quantity, Unit, format_number
+from workbench.quantity import Origin, Quantity, Unit
+from workbench.record import format_cell_number
 
 
 @dataclass(frozen=True)
@@ -281,7 +282,7 @@ def format_cell(column: Column, value: Any) -> str:
         case int():
             return f"{value:,}"
         case _:
-            return f"{value:,.1f}" if 10 <= abs(value) < 1000 else format_number(value)
+            return format_cell_number(value)
 
 
 def quantity_of(column: Column, value: float, inputs: tuple[Quantity, ...] = ()) -> Quantity:

@@ -1,0 +1,135 @@
+"""Mixture of experts: how many a step touches, what it reads of them, and how far the file-size shortcut is off."""
+
+from dataclasses import dataclass
+
+from workbench.models.model import Model, Read, TensorGroup
+from workbench.quantity import Origin, Quantity, Unit, arithmetic
+
+
+def share_touched(model: Model, b: int) -> float:
+    """1 − (1 − e/E)^b: the share of routed experts that b tokens touch, choosing e of E uniformly and independently.
+
+    The pessimistic end: skewed routing touches fewer. 0 for a model without routed experts.
+    """
+    e, E = model.experts_used, model.experts
+    if not 0 < e <= E:
+        return 0.0
+    return e / E if b == 1 else 1 - (1 - e / E) ** b
+
+
+def touched(model: Model, b: int) -> Quantity | None:
+    """E·(1 − (1 − e/E)^b): experts a layer reads in a step of b tokens; None for a model without routed experts."""
+    if not model.routed_expert_bytes or not 0 < model.experts_used <= model.experts:
+        return None
+    return arithmetic(
+        "experts of a layer that a step reads",
+        model.experts * share_touched(model, b),
+        Unit.COUNT,
+        formula="E·(1 − (1 − e/E)^b)",
+        inputs=(
+            arithmetic("routed experts of a layer", model.experts, Unit.COUNT, "E"),
+            arithmetic("experts a token uses", model.experts_used, Unit.COUNT, "e"),
+            arithmetic("tokens in the step", b, Unit.TOKENS, "b"),
+        ),
+    )
+
+
+def bytes_touched(model: Model, b: int) -> Quantity | None:
+    """Bytes of routed experts a step of b tokens reads; None for a model without routed experts."""
+    experts = touched(model, b)
+    if experts is None:
+        return None
+    return arithmetic(
+        "routed experts one step reads",
+        round(model.routed_expert_bytes * share_touched(model, b)),
+        Unit.BYTES,
+        formula="routed · touched / E",
+        inputs=(arithmetic("all routed experts", model.routed_expert_bytes, Unit.BYTES, "routed"), experts),
+    )
+
+
+@dataclass(frozen=True)
+class Deviation:
+    """What one group of tensors adds to the counted reads less the shortcut, in bytes, and why."""
+
+    group: str
+    bytes: float
+    why: str
+
+
+@dataclass(frozen=True)
+class Shortcut:
+    """The file-size shortcut beside the reads counted tensor by tensor; `deviations` sum to their difference."""
+
+    shortcut: Quantity
+    counted: Quantity
+    deviations: tuple[Deviation, ...]
+
+
+def shortcut_bytes(file: Quantity, active: Quantity, total: Quantity) -> Quantity:
+    """file · active / total: bytes a token reads, as the file's size and two parameter counts suggest."""
+    return arithmetic(
+        "bytes a token reads by the file-size shortcut",
+        file.value * active.value / total.value,
+        Unit.BYTES,
+        formula="file · active / total",
+        inputs=(file, active, total),
+    )
+
+
+def shortcut(model: Model) -> Shortcut:
+    """The shortcut for this model and where it departs, group by group, the largest first.
+
+    The two counts are the model card's where the preset states them, else the model's own; of a dense model every
+    parameter counts as active. A group departs by what is read of it less its parameters counted as active, at the
+    file's average bytes a parameter.
+    """
+    file = arithmetic("file", model.file_bytes or model.resident_bytes, Unit.BYTES, "file", source=model.source)
+    active, total = _counts(model)
+    average = file.value / total.value
+    tables = sum(group.parameters for group in model.groups if group.read is Read.ONE_ROW)
+    uncounted = active.value - model.read_parameters
+    counts_tables = abs(uncounted - tables) < abs(uncounted)
+    deviations = [
+        _deviation(model, group, average, counts_tables) for group in model.groups if group.read is not Read.NONE
+    ]
+    rounding = uncounted - (tables if counts_tables else 0)
+    deviations.append(Deviation("rounding", -average * rounding, "the counts are rounded, or count other parts"))
+    return Shortcut(
+        shortcut=shortcut_bytes(file, active, total),
+        counted=arithmetic(
+            "bytes a token reads, tensor by tensor",
+            model.read_bytes_per_token,
+            Unit.BYTES,
+            "W",
+            source=model.source,
+        ),
+        deviations=tuple(sorted((d for d in deviations if round(d.bytes)), key=lambda d: -abs(d.bytes))),
+    )
+
+
+def _deviation(model: Model, group: TensorGroup, average: float, counts_tables: bool) -> Deviation:
+    if group.read is Read.ONE_ROW:
+        parameters = group.parameters if counts_tables else 0
+        why = "the whole table counts as active, one row of it is read" if counts_tables else "one row is read"
+    else:
+        parameters = model.read_of(group, group.parameters)
+        each = group.bytes / group.parameters if group.parameters else 0.0
+        why = f"{'/'.join(group.types)} takes {each:.2f} bytes a parameter, the file {average:.2f} on average"
+    return Deviation(group.name, model.read_of(group, group.bytes) - average * parameters, why)
+
+
+def _counts(model: Model) -> tuple[Quantity, Quantity]:
+    """Active and total parameters."""
+    card = model.published
+    if card is None:
+        active = model.read_parameters if model.routed_expert_bytes else model.parameters
+        return (
+            arithmetic("active parameters", active, Unit.PARAMETERS, "active"),
+            arithmetic("total parameters", model.parameters, Unit.PARAMETERS, "total"),
+        )
+    unit, vendor = Unit.PARAMETERS, Origin.VENDOR
+    return (
+        Quantity("active parameters", card.active, unit, vendor, "active", source=card.source),
+        Quantity("total parameters", card.parameters, unit, vendor, "total", source=card.source),
+    )

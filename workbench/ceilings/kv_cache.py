@@ -1,0 +1,35 @@
+"""The KV cache: bytes a step reads of it, how they grow with the context, and their share of the step."""
+
+from workbench.models.model import Model
+from workbench.quantity import Quantity, Unit, arithmetic
+
+STATE_BYTES = 2
+"""Least bytes of an element of a recurrent layer's fixed state: engines don't quantise it with the cache."""
+
+
+def cache_bytes(model: Model, t: int, element_bytes: float, b: int = 1) -> int:
+    """b·k·t: cache bytes a step of b sequences reads with t tokens in each, fixed states included.
+
+    Full layers count every token, sliding ones their window's, latent ones their compressed vector; elements are of
+    `element_bytes` bytes.
+    """
+    state = model.kv_elements_read(0)
+    growing = model.kv_elements_read(t) - state
+    return round(b * (growing * element_bytes + state * max(element_bytes, STATE_BYTES)))
+
+
+def cache_read(model: Model, t: int, element_bytes: float, b: int = 1) -> Quantity:
+    """b·k·t as a quantity, with k, the bytes of one token at the start of a context, among its inputs."""
+    k = cache_bytes(model, 1, element_bytes) - cache_bytes(model, 0, element_bytes)
+    windows = {layer.window for layer in model.kv_layers if layer.window is not None and layer.window < t}
+    limits = f", sliding layers {' or '.join(f'{w:,}' for w in sorted(windows))} at most" if windows else ""
+    return arithmetic(
+        f"cache read at t = {t:,} tokens{limits}",
+        cache_bytes(model, t, element_bytes, b),
+        Unit.BYTES,
+        symbol="b·k·t",
+        inputs=(
+            arithmetic("cache of one token", k, Unit.BYTES, "k"),
+            arithmetic("sequences", b, Unit.COUNT, "b"),
+        ),
+    )

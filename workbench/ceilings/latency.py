@@ -1,0 +1,186 @@
+"""One request by the stopwatch: time to first token, time per output token, and what one change does to each."""
+
+from dataclasses import dataclass
+
+from workbench.errors import SettingsError
+from workbench.quantity import Origin, Quantity, Unit, arithmetic
+from workbench.record import headed
+
+
+@dataclass(frozen=True)
+class Stopwatch:
+    """What was read off: token counts, and seconds from sending the request to its first and to its last token.
+
+    `waited_s` is the part of the first token's time that was no prefill (queueing, tokenising), where it is known.
+    Raises SettingsError for readings that can't be.
+    """
+
+    prompt_tokens: int
+    output_tokens: int
+    ttft_s: float
+    end_s: float
+    waited_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.prompt_tokens < 1:
+            raise SettingsError(f"The prompt has {self.prompt_tokens} tokens; it must have at least 1.")
+        if self.output_tokens < 2:
+            raise SettingsError(
+                f"The answer has {self.output_tokens} tokens; it must have at least 2: the first belongs to prefill, "
+                "so one alone says nothing of decode."
+            )
+        if not 0 < self.ttft_s < self.end_s < float("inf"):
+            raise SettingsError(
+                f"The first token came after {self.ttft_s:g} s and the last after {self.end_s:g} s; the first must "
+                "come after 0 s and before the last."
+            )
+        if not 0 <= self.waited_s < self.ttft_s:
+            raise SettingsError(
+                f"{self.waited_s:g} s of waiting must be at least 0 s and less than the {self.ttft_s:g} s to the "
+                "first token, which include it."
+            )
+
+
+@dataclass(frozen=True)
+class Latency:
+    """The two phases of one request apart, and the stopwatch's rate, which is that of neither."""
+
+    ttft_s: Quantity = headed("TTFT")
+    tpot_ms: Quantity = headed("TPOT ms")
+    decode_tokens_per_s: Quantity = headed("decode tok/s")
+    prompt_tokens_per_s: Quantity = headed("prompt tok/s")
+    end_to_end_s: Quantity = headed("end to end")
+    stopwatch_tokens_per_s: Quantity = headed("stopwatch tok/s")
+
+
+@dataclass(frozen=True)
+class Change:
+    """What the request would take with one thing changed; `note` says where that is only a least time."""
+
+    change: str = headed("change")
+    ttft_s: Quantity = headed("TTFT")
+    tpot_ms: Quantity = headed("TPOT ms")
+    end_to_end_s: Quantity = headed("end to end")
+    note: str = headed("note")
+
+
+def latency(read: Stopwatch) -> Latency:
+    """TTFT, TPOT, both rates and the end-to-end time of one request."""
+    n, n_output = _prompt(read.prompt_tokens), _output(read)
+    ttft, end = _measured("first token", read.ttft_s, "TTFT"), _measured("last token", read.end_s, "end")
+    waited = _measured("queueing and tokenising", read.waited_s, "waited")
+    prefill = arithmetic(
+        "prefill", read.ttft_s - read.waited_s, Unit.SECONDS, formula="TTFT − waited", inputs=(ttft, waited)
+    )
+    tpot = arithmetic(
+        "time of each output token after the first",
+        1e3 * (read.end_s - read.ttft_s) / (read.output_tokens - 1),
+        Unit.MILLISECONDS,
+        "TPOT",
+        "(end − TTFT) / (n_output − 1)",
+        (end, ttft, n_output),
+    )
+    return Latency(
+        ttft_s=ttft,
+        tpot_ms=tpot,
+        decode_tokens_per_s=arithmetic(
+            "decode rate", 1e3 / tpot.value, Unit.TOKENS_PER_SECOND, formula="1 / TPOT", inputs=(tpot,)
+        ),
+        prompt_tokens_per_s=arithmetic(
+            "prompt processing rate",
+            read.prompt_tokens / prefill.value,
+            Unit.TOKENS_PER_SECOND,
+            formula="n_prompt / prefill",
+            inputs=(n, prefill),
+        ),
+        end_to_end_s=end,
+        stopwatch_tokens_per_s=arithmetic(
+            "output over wall time, which charges the prefill to decode",
+            read.output_tokens / read.end_s,
+            Unit.TOKENS_PER_SECOND,
+            formula="n_output / end",
+            inputs=(n_output, end),
+        ),
+    )
+
+
+def with_prompt(read: Stopwatch, n: int) -> Change:
+    """A prompt of n tokens instead, its prefill in proportion; TPOT as it was, or less with a shorter context."""
+    prefill = (read.ttft_s - read.waited_s) * n / read.prompt_tokens
+    shorter = n <= read.prompt_tokens
+    return _changed(
+        read,
+        f"prompt of {n:,} tokens",
+        read.waited_s + prefill,
+        1.0,
+        "TPOT the same or slightly less: there is less cache to read"
+        if shorter
+        else "TTFT at least this: attention's n² term grows faster than the prompt, and TPOT with the cache",
+    )
+
+
+def with_faster_decode(read: Stopwatch, factor: float) -> Change:
+    """Decode `factor` times faster, from fewer bytes a token or more bandwidth; prefill as it was."""
+    if not 0 < factor < float("inf"):
+        raise SettingsError(f"Decode {factor:g} times faster can't be; the factor must be above 0.")
+    return _changed(read, f"decode {factor:g} times faster", read.ttft_s, 1 / factor, "")
+
+
+def with_cached_prefix(read: Stopwatch, cached: int) -> Change:
+    """The first `cached` tokens of the prompt found in a cache, so that only the rest is prefilled."""
+    if not 0 <= cached < read.prompt_tokens:
+        raise SettingsError(
+            f"A cached prefix of {cached:,} tokens must be shorter than the prompt, {read.prompt_tokens:,} tokens: "
+            "at least the last token is always prefilled."
+        )
+    new = read.prompt_tokens - cached
+    prefill = (read.ttft_s - read.waited_s) * new / read.prompt_tokens
+    return _changed(
+        read,
+        f"{cached:,} prompt tokens cached",
+        read.waited_s + prefill,
+        1.0,
+        f"TTFT at least this: the {new:,} new tokens still attend over all {read.prompt_tokens:,}",
+    )
+
+
+def changes(read: Stopwatch, prompt: int, faster: float, cached: int) -> tuple[Change, ...]:
+    """The request as it was, and with each one thing changed."""
+    as_it_was = _changed(read, "none", read.ttft_s, 1.0, "")
+    return as_it_was, with_prompt(read, prompt), with_faster_decode(read, faster), with_cached_prefix(read, cached)
+
+
+def _changed(read: Stopwatch, change: str, ttft_s: float, decode_share: float, note: str) -> Change:
+    steps = read.output_tokens - 1
+    ttft = arithmetic("time to first token", ttft_s, Unit.SECONDS, "TTFT")
+    tpot = arithmetic(
+        "time of each output token after the first",
+        1e3 * (read.end_s - read.ttft_s) * decode_share / steps,
+        Unit.MILLISECONDS,
+        "TPOT",
+    )
+    return Change(
+        change=change,
+        ttft_s=ttft,
+        tpot_ms=tpot,
+        end_to_end_s=arithmetic(
+            "end to end",
+            ttft_s + tpot.value / 1e3 * steps,
+            Unit.SECONDS,
+            formula="TTFT + TPOT·(n_output − 1)",
+            inputs=(ttft, tpot, _output(read)),
+        ),
+        note=note,
+    )
+
+
+def _prompt(n: int) -> Quantity:
+    return arithmetic("prompt", n, Unit.TOKENS, "n_prompt")
+
+
+def _output(read: Stopwatch) -> Quantity:
+    return arithmetic("output tokens", read.output_tokens, Unit.TOKENS, "n_output")
+
+
+def _measured(name: str, seconds: float, symbol: str) -> Quantity:
+    return Quantity(name, seconds, Unit.SECONDS, Origin.MEASURED, symbol, source="the stopwatch")

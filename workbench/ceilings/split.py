@@ -1,0 +1,84 @@
+"""Weights split over two memories: each part is read at its own memory's rate, so the times add."""
+
+from dataclasses import dataclass
+
+from workbench.ceilings.decode import bytes_per_step
+from workbench.models.model import Model
+from workbench.quantity import Quantity, Unit, arithmetic
+from workbench.record import headed
+
+
+def slowdown(f: float, r: float) -> float:
+    """(1 − f) + f·r: time against all in the fast memory, with a share f of the bytes in one r times slower."""
+    return (1 - f) + f * r
+
+
+def seconds(W_fast: Quantity, B_fast: Quantity, W_slow: Quantity, B_slow: Quantity) -> Quantity:
+    """W_fast/B_fast + W_slow/B_slow: the least time of a step whose bytes lie in two memories."""
+    return arithmetic(
+        "least time of one step over two memories",
+        W_fast.value / B_fast.value + W_slow.value / B_slow.value,
+        Unit.SECONDS,
+        formula="W_fast / B_fast + W_slow / B_slow",
+        inputs=(W_fast, B_fast, W_slow, B_slow),
+    )
+
+
+@dataclass(frozen=True)
+class Split:
+    """A decode step with a share of the bytes it reads on the slower memory."""
+
+    model: str = headed("model")
+    context: int = headed("context")
+    slow_share: Quantity = headed("on slow")
+    fast_bytes: Quantity = headed("fast bytes")
+    slow_bytes: Quantity = headed("slow bytes")
+    ratio: Quantity = headed("slow by")
+    seconds_per_step: Quantity = headed("least step")
+    tokens_per_second: Quantity = headed("tok/s")
+    slowdown: Quantity = headed("slower")
+
+
+def split(model: Model, t: int, element_bytes: float, B_fast: Quantity, B_slow: Quantity, f: float) -> Split:
+    """A step with share `f` of its bytes (weights, experts that are read, cache) on the memory of rate B_slow."""
+    moved = bytes_per_step(model, t, element_bytes)
+    share = arithmetic("share of the bytes read that is on the slower memory", f, Unit.SHARE, "f")
+    ratio = arithmetic(
+        "times the slower memory is slower",
+        B_fast.value / B_slow.value,
+        Unit.TIMES,
+        "r",
+        "B_fast / B_slow",
+        (B_fast, B_slow),
+    )
+    fast = arithmetic(
+        "bytes read from the fast memory",
+        moved.value * (1 - f),
+        Unit.BYTES,
+        "W_fast",
+        "(1 − f)·(W + k·t)",
+        (share, moved),
+    )
+    slow = arithmetic(
+        "bytes read from the slower memory", moved.value * f, Unit.BYTES, "W_slow", "f·(W + k·t)", (share, moved)
+    )
+    step = seconds(fast, B_fast, slow, B_slow)
+    return Split(
+        model=model.name,
+        context=t,
+        slow_share=share,
+        fast_bytes=fast,
+        slow_bytes=slow,
+        ratio=ratio,
+        seconds_per_step=step,
+        tokens_per_second=arithmetic(
+            "most tokens a second", 1 / step.value, Unit.TOKENS_PER_SECOND, formula="1 / step", inputs=(step,)
+        ),
+        slowdown=arithmetic(
+            "times slower than all in the fast memory",
+            slowdown(f, ratio.value),
+            Unit.TIMES,
+            formula="(1 − f) + f·r",
+            inputs=(share, ratio),
+        ),
+    )

@@ -1,0 +1,77 @@
+"""Records: dataclasses whose fields are figures or words, from which table, JSON, CSV and screen are all made."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import field, fields, is_dataclass
+from typing import Any
+
+from workbench.quantity import Quantity, Unit, format_number, format_value
+
+_BARE_UNITS = frozenset(
+    {Unit.TOKENS_PER_SECOND, Unit.TOKENS, Unit.COUNT, Unit.MILLISECONDS, Unit.GB_PER_SECOND, Unit.GFLOP_PER_SECOND}
+)
+"""Units that stand in a column's heading rather than in each of its cells."""
+
+
+def headed(heading: str) -> Any:
+    """A field of a record, with the heading of its column."""
+    return field(metadata={"heading": heading})
+
+
+def headings(record: Any) -> dict[str, str]:
+    """Each field's heading, in order, of a record or its class."""
+    return {f.name: f.metadata["heading"] for f in fields(record)}
+
+
+def cells(record: Any) -> dict[str, Any]:
+    """Each field's figure or word, in order."""
+    return {f.name: getattr(record, f.name) for f in fields(record)}
+
+
+def plain(value: Any) -> Any:
+    """A record, figure or word as values JSON can hold, under the names of its fields; whole figures as integers."""
+    match value:
+        case Quantity():
+            whole = value.unit in (Unit.BYTES, Unit.FLOP, Unit.PARAMETERS, Unit.TOKENS)
+            return int(value.value) if whole and value.value == int(value.value) else value.value
+        case str():
+            return str(value)
+        case Mapping():
+            return {str(key): plain(item) for key, item in value.items()}
+        case list() | tuple():
+            return [plain(item) for item in value]
+        case _ if is_dataclass(value):
+            return {name: plain(cell) for name, cell in cells(value).items()}
+        case _:
+            return value
+
+
+def written(cell: Any) -> str:
+    """A figure or word as a table shows it under its heading: a dash where there is none."""
+    match cell:
+        case None:
+            return "–"
+        case bool():
+            return "yes" if cell else "no"
+        case Quantity() if cell.unit in _BARE_UNITS:
+            return format_cell_number(cell.value)
+        case Quantity():
+            return format_value(cell.value, cell.unit)
+        case int():
+            return f"{cell:,}"
+        case float():
+            return format_cell_number(cell)
+        case Mapping():
+            return ", ".join(f"{count} {name}" for name, count in cell.items())
+        case _:
+            return str(cell)
+
+
+def format_cell_number(value: float) -> str:
+    """One decimal between 10 and 1,000, three significant digits otherwise: figures that line up in a column."""
+    return f"{value:,.1f}" if 10 <= abs(value) < 1000 else format_number(value)
+
+
+def lines(records: Iterable[Any], names: Iterable[str]) -> list[list[str]]:
+    """The named fields of records as a table shows them."""
+    chosen = list(names)
+    return [[written(getattr(record, name)) for name in chosen] for record in records]
