@@ -24,9 +24,18 @@ class StoreError(WorkbenchError):
     """The store of runs, or a file exported from it, that can't be opened or written."""
 
 
+MOST_LISTED = 30
+"""Names a refusal lists in full; of more, the nearest few."""
+
+
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> str:
-    """A sentence that refuses `name`, offers the nearest known one and lists the rest."""
+    """A sentence that refuses `name`, offers the nearest known one and lists the rest, or of many the nearest."""
     names = sorted(known)
-    nearest = get_close_matches(name.lower(), [n.lower() for n in names], n=1, cutoff=0.5)
+    asked, lowered = name.lower(), [n.lower() for n in names]
+    nearest = get_close_matches(asked, lowered, n=1, cutoff=0.5)
     offer = f" Did you mean {nearest[0]}?" if nearest else ""
-    return f"There is no {kind} named {name!r}.{offer} Known: {', '.join(names)}."
+    if len(names) > MOST_LISTED:
+        listed = f"Nearest of the {len(names)} known: {', '.join(get_close_matches(asked, lowered, n=8, cutoff=0))}"
+    else:
+        listed = f"Known: {', '.join(names)}"
+    return f"There is no {kind} named {name!r}.{offer} {listed}."

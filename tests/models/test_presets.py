@@ -131,7 +131,7 @@ read = "all"
 
 
 def test_a_persons_own_preset_wins_and_a_broken_one_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("workbench.models.presets.config_folder", lambda: tmp_path)
+    monkeypatch.setattr("workbench.presets.config_folder", lambda: tmp_path)
     folder = tmp_path / "presets" / "models"
     folder.mkdir(parents=True)
     (folder / "mine.toml").write_text(OWN)
@@ -151,11 +151,16 @@ def test_a_persons_own_preset_wins_and_a_broken_one_is_told(tmp_path: Path, monk
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (OWN + GROUP.replace("bytes", "bites"), "'bites' in groups. Did you mean bytes"),
+        (OWN + GROUP.replace("bytes", "bites"), "'bites' in groups[0]. Did you mean bytes?"),
         (OWN.replace('"me"', "3"), "source"),
         ("name = ", "not valid TOML"),
         (OWN.replace('source = "me"', ""), "missing required field `source`"),
-        (OWN + GROUP.replace('"all"', '"some"'), "some"),
+        (OWN + GROUP.replace('"all"', '"some"'), "groups[0].read is 'some', which is not known. Did you mean none?"),
+        (
+            OWN + GROUP.replace("parameters = 1", "parameters = -1"),
+            "groups[0].parameters is -1: expected a whole number",
+        ),
+        (OWN + "factor = nan", "config.factor is nan"),
     ],
 )
 def test_mistakes_in_a_preset_name_the_file_and_the_key(tmp_path: Path, text: str, words: str) -> None:
@@ -174,7 +179,7 @@ def test_mistakes_in_a_preset_name_the_file_and_the_key(tmp_path: Path, text: st
         (OWN.replace("vocab_size = 128", ""), "vocab_size"),
         (OWN + 'dtype = "float13"\n', "There is no dtype named 'float13'"),
         (OWN + GROUP.replace('"all"', '"K of N"'), "how many experts"),
-        (OWN + GROUP.replace("parameters = 1", "parameters = -1"), "below what can be"),
+        (OWN.replace("= 64", "= -64"), "hidden_size"),
     ],
 )
 def test_figures_that_contradict_themselves_are_refused(tmp_path: Path, text: str, words: str) -> None:
