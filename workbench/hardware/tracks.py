@@ -1,0 +1,119 @@
+"""Hardware tracks by name, from presets: a device, the models that suit it, and what is measured on it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from workbench import presets as shared
+from workbench.errors import SettingsError
+from workbench.experiments.settings import SweepSettings, check_settings
+from workbench.hardware.devices import Devices, load_devices
+from workbench.models.presets import Presets, load_presets
+from workbench.presets import Loaded, Ordinal, Preset, Text, find, mistake, name_key
+
+THIS_MACHINE = SweepSettings.track
+"""The hardware that no preset describes: it is measured."""
+
+
+class TrackSweep(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The prefill/decode sweep a track starts with."""
+
+    prompts: tuple[int, ...] = SweepSettings.prompts
+    new_tokens: int = SweepSettings.new_tokens
+    repeats: int = SweepSettings.repeats
+    dtype: str = SweepSettings.dtype
+    device: str = SweepSettings.device
+
+
+class TrackBatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The batch sweep a track starts with: sequences a step, tokens each holds, and steps timed."""
+
+    batches: Annotated[tuple[Ordinal, ...], Meta(min_length=1)] = (1, 2, 4, 8, 16, 32)
+    context: Ordinal = 256
+    steps: Ordinal = 9
+
+
+class Track(Preset, frozen=True):
+    """Hardware by the name of its device or THIS_MACHINE, and model presets, the first of which it opens with.
+
+    Whether a model fits follows from its bytes and the device's memory, and isn't said here.
+    """
+
+    title: Text
+    hardware: Text
+    models: Annotated[tuple[str, ...], Meta(min_length=1)]
+    engine: Literal["transformers"] = "transformers"
+    sweep: TrackSweep = TrackSweep()
+    batch: TrackBatch = TrackBatch()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Tracks:
+    """The tracks that could be read, by name in lower case, and a sentence for each file that could not."""
+
+    tracks: Mapping[str, Track]
+    problems: tuple[str, ...]
+
+
+def load_tracks(*folders: Path, devices: Devices | None = None, models: Presets | None = None) -> Tracks:
+    """All tracks in `folders` (by default the shipped and the person's own); a later folder wins.
+
+    The devices and models they may name are all that are known, where they aren't given.
+    """
+    devices, models = devices or load_devices(), models or load_presets()
+    loaded = shared.load("tracks", lambda path: read_track(path, devices, models), *folders)
+    return Tracks(loaded.by_name, loaded.problems)
+
+
+def track(name: str, tracks: Tracks | None = None) -> Track:
+    """The track of that name, title or device, whatever the case, with or without the word "track" before it.
+
+    Raises SettingsError with the nearest known name when there is none.
+    """
+    tracks = tracks or load_tracks()
+    known = tracks.tracks.values()
+    named = {
+        **{name_key(track.hardware): track for track in known},
+        **{name_key(track.title): track for track in known},
+        **tracks.tracks,
+    }
+    asked = name_key(name)
+    found = named.get(asked) or named.get(asked.removeprefix("track").strip())
+    return found or find("track", name, Loaded(tracks.tracks, tracks.problems), SettingsError)
+
+
+def read_track(path: Path, devices: Devices, models: Presets) -> Track:
+    """One track from its file.
+
+    Raises SettingsError that names the file and the key for anything mistyped, out of range, or naming a device or
+    model that isn't known.
+    """
+    track = shared.read_preset(path, Track, SettingsError)
+    sweep = track.sweep
+    chosen = SweepSettings(
+        prompts=sweep.prompts,
+        new_tokens=sweep.new_tokens,
+        repeats=sweep.repeats,
+        dtype=sweep.dtype,
+        device=sweep.device,
+    )
+    try:
+        check_settings(chosen)
+    except SettingsError as error:
+        raise mistake(path, f"sweep: {error}", SettingsError) from error
+    if track.hardware != THIS_MACHINE:
+        try:
+            find("device", track.hardware, Loaded(devices.devices, devices.problems), SettingsError)
+        except SettingsError as error:
+            raise mistake(path, f"hardware: {error}", SettingsError) from error
+    for model in track.models:
+        try:
+            find("model preset", model, Loaded(models.models, models.problems), SettingsError)
+        except SettingsError as error:
+            raise mistake(path, f"models: {error}", SettingsError) from error
+    return track
