@@ -5,16 +5,24 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from difflib import get_close_matches
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
 
 from workbench import __version__
-from workbench.errors import WorkbenchError, unknown_name
+from workbench.errors import SettingsError, WorkbenchError, unknown_name
+from workbench.models.cache_types import CACHE_TYPE_BYTES, DEFAULT_CACHE_TYPE, cache_type
 from workbench.models.model import DTYPE_BYTES
-from workbench.output import Format, json_text, note, print_csv, print_json, print_table
+from workbench.numbers import at_least_zero, count, counts, positive, shares
+from workbench.output import Format, note
 
+Command = Callable[[argparse.Namespace], int]
+
+MODEL_HELP = "a model folder, a .gguf file or a preset"
+PROMPTS = (1, 16, 64, 256, 1024, 4096)
+ROOFLINE_BATCHES = (1, 4, 16, 64, 256)
+SHARES = (0.0, 0.05, 0.1, 0.25, 0.5, 1.0)
 OUTPUT_EXIT, USAGE_EXIT, INTERRUPTED_EXIT = 1, 2, 130
 
 
@@ -23,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _print_any_character()
     options = _parser().parse_args(arguments)
     _log_to_file()
-    command: Callable[[argparse.Namespace], int] = options.command
+    command: Command = options.command
     try:
         return command(options)
     except WorkbenchError as error:
@@ -38,195 +46,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         note(f"workbench: the output can't be written: {error.strerror or error}.")
         return OUTPUT_EXIT
-
-
-def _open(options: argparse.Namespace) -> int:
-    """The app, or the same first run without it where there is no terminal."""
-    from workbench.experiments.settings import SweepSettings
-
-    if sys.stdin.isatty() and sys.stdout.isatty():
-        from workbench.ui.app import run_app
-
-        return run_app(SweepSettings())
-    from workbench.headless import run_sweeps
-
-    note("There is no terminal here, so the first run is done without the screen. `workbench --help` lists commands.")
-    return run_sweeps([SweepSettings()], Format.TABLE)
-
-
-def _sweep(options: argparse.Namespace) -> int:
-    from workbench.experiments.settings import SweepSettings
-    from workbench.headless import run_sweeps
-
-    settings = [
-        SweepSettings(
-            model=options.model,
-            weights=weights,
-            prompts=SweepSettings.prompts if options.prompts is None else options.prompts,
-            new_tokens=options.new_tokens,
-            repeats=options.repeats,
-            dtype=options.dtype,
-            device=options.device,
-            threads=options.threads,
-        )
-        for weights in options.weights
-    ]
-    return run_sweeps(settings, options.format)
-
-
-def _inspect(options: argparse.Namespace) -> int:
-    from workbench.models.inspection import inspection
-    from workbench.models.resolve import resolve
-
-    _print_inspection(inspection(resolve(options.model), options.kv_dtype), options.format)
-    return 0
-
-
-def _presets(options: argparse.Namespace) -> int:
-    from workbench.models.inspection import inspection
-    from workbench.models.presets import load_presets, model_of, preset_model
-
-    presets = load_presets()
-    if options.name:
-        _print_inspection(inspection(preset_model(options.name, presets)), options.format)
-        return 0
-    problems, models = list(presets.problems), []
-    for _, preset in sorted(presets.models.items()):
-        try:
-            models.append(model_of(preset))
-        except WorkbenchError as error:
-            problems.append(str(error))
-    for problem in problems:
-        note(f"workbench: {problem}")
-    listed = [
-        {
-            "model": model.name,
-            "architecture": model.architecture,
-            "quantisation": model.quantisation,
-            "parameters": model.parameters,
-            "read_parameters": model.read_parameters,
-            "source": model.source,
-        }
-        for model in models
-    ]
-    _print_records(listed, options.format)
-    return 0
-
-
-def _runs_list(options: argparse.Namespace) -> int:
-    from workbench.runs.store import Store
-
-    with Store() as store:
-        runs = store.runs()
-    listed = [
-        {
-            "run_id": run.run_id,
-            "started_at": run.started_at,
-            "kind": run.kind,
-            "model": run.model,
-            "rows": run.rows,
-            "status": run.status.value,
-            "machine": run.machine,
-            "note": run.note,
-        }
-        for run in runs
-    ]
-    if not listed and options.format is Format.TABLE:
-        note("No runs yet. `workbench sweep MODEL` measures one.")
-        return 0
-    _print_records(listed, options.format)
-    return 0
-
-
-def _runs_show(options: argparse.Namespace) -> int:
-    from workbench.output import RowTable
-    from workbench.runs.export import csv_text, records
-    from workbench.runs.row import SWEEP_TABLE, labels
-    from workbench.runs.store import Store
-
-    with Store() as store:
-        run = store.run(options.run)
-        rows = store.rows_with_samples(run.run_id)
-    _say_if_empty(run.run_id, len(rows))
-    match options.format:
-        case Format.JSON:
-            print_json([{**records([row])[0], "samples": asdict(samples)} for row, samples in rows])
-        case Format.CSV:
-            print(csv_text(row for row, _ in rows), end="")
-        case _:
-            print(f"{run.run_id} · {run.kind} · {run.started_at} · {run.status}{' · ' + run.note if run.note else ''}")
-            if rows:
-                print(labels(rows[0][0]))
-            table = RowTable(SWEEP_TABLE)
-            for row, _ in rows:
-                table.print_row(row)
-    return 0
-
-
-def _runs_export(options: argparse.Namespace) -> int:
-    from workbench.runs.export import csv_text, records, write_text
-    from workbench.runs.store import Store
-
-    with Store() as store:
-        run = store.run(options.run)
-        rows = store.rows(run.run_id)
-    _say_if_empty(run.run_id, len(rows))
-    text = json_text(records(rows)) if options.format is Format.JSON else csv_text(rows)
-    if options.output is None:
-        print(text, end="")
-    else:
-        path = write_text(text, options.output)
-        note(f"{len(rows)} rows of {run.run_id} written to {path}")
-    return 0
-
-
-def _say_if_empty(run_id: str, rows: int) -> None:
-    if not rows:
-        note(f"{run_id} has no rows: it ended before its first prompt length was measured.")
-
-
-def _print_records(listed: Sequence[dict[str, Any]], chosen: Format) -> None:
-    match chosen:
-        case Format.JSON:
-            print_json(listed)
-        case Format.CSV:
-            print_csv(listed)
-        case _ if listed:
-            words = [i for i, value in enumerate(listed[0].values()) if isinstance(value, str)]
-            print_table(list(listed[0]), [[_written(v) for v in record.values()] for record in listed], left=words)
-        case _:
-            pass
-
-
-def _print_inspection(found: dict[str, Any], chosen: Format) -> None:
-    groups = [{**group, "types": " ".join(group["types"])} for group in found["groups"]]
-    figures = {name: value for name, value in found.items() if name not in ("kv", "groups", "notes")}
-    figures |= {f"kv.{name}": value for name, value in found["kv"].items()}
-    match chosen:
-        case Format.JSON:
-            print_json(found)
-        case Format.CSV:
-            print_csv([figures])
-        case _:
-            print_table(("figure", ""), [(name, _written(value)) for name, value in figures.items()], left=(0, 1))
-            print()
-            _print_records(groups, Format.TABLE)
-            for sentence in found["notes"]:
-                print(f"\n! {sentence}")
-
-
-def _written(value: Any) -> str:
-    match value:
-        case None:
-            return "–"
-        case bool():
-            return "yes" if value else "no"
-        case int():
-            return f"{value:,}"
-        case dict():
-            return ", ".join(f"{count} {name}" for name, count in value.items())
-        case _:
-            return str(value)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -251,24 +70,162 @@ def _parser() -> argparse.ArgumentParser:
         "Without a command it opens the app.",
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
-    parser.set_defaults(command=_open)
+    parser.add_argument("--preset", metavar="NAME", help="open on a track, a device or a model preset")
+    parser.set_defaults(command=_lazy("sweeps", "open_app"))
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+    for add in (
+        _add_presets,
+        _add_inspect,
+        _add_ceiling,
+        _add_prefill,
+        _add_fit,
+        _add_split,
+        _add_latency,
+        _add_roofline,
+        _add_sweep,
+        _add_runs,
+    ):
+        add(commands)
+    return parser
 
-    def add(name: str, run: Callable[[argparse.Namespace], int], about: str) -> argparse.ArgumentParser:
-        command: argparse.ArgumentParser = commands.add_parser(name, help=about, description=about)
-        _add_format(command)
-        command.set_defaults(command=run)
-        return command
 
-    presets = add("presets", _presets, "the models known, with the source of each figure")
+Commands = Any
+"""What argparse adds commands to; its type is private to argparse."""
+
+
+def _lazy(module: str, function: str) -> Command:
+    """A command's function, whose module is imported when the command runs."""
+
+    def run(options: argparse.Namespace) -> int:
+        found: Command = getattr(import_module(f"workbench.commands.{module}"), function)
+        return found(options)
+
+    return run
+
+
+def _command(commands: Commands, name: str, run: Command, about: str) -> argparse.ArgumentParser:
+    command: argparse.ArgumentParser = commands.add_parser(
+        name, help=about, description=f"{about[:1].upper()}{about[1:]}."
+    )
+    _add_format(command)
+    command.set_defaults(command=run)
+    return command
+
+
+def _add_presets(commands: Commands) -> None:
+    about = "the tracks, hardware and models known, with the source of each figure"
+    presets = _command(commands, "presets", _lazy("models", "presets"), about)
     presets.add_argument("name", nargs="?", metavar="NAME", help="one of them, in full")
 
-    inspect = add("inspect", _inspect, "what a model is and what one token reads, without loading it")
-    inspect.add_argument("model", metavar="MODEL", help="a model folder, a .gguf file or a preset")
-    inspect.add_argument("--kv-dtype", default="float16", choices=sorted(DTYPE_BYTES), help="element type of the cache")
 
-    sweep = add("sweep", _sweep, "time prefill and decode apart over prompt lengths")
-    sweep.add_argument("model", metavar="MODEL", help="a model folder, a .gguf file or a preset")
+def _add_inspect(commands: Commands) -> None:
+    about = "what a model is and what one token reads, without loading it"
+    inspect = _command(commands, "inspect", _lazy("models", "inspect"), about)
+    _add_model(inspect)
+    _add_cache_type(inspect)
+
+
+def _add_ceiling(commands: Commands) -> None:
+    about = "the most tokens a second a box could decode, from arithmetic"
+    ceiling = _command(commands, "ceiling", _lazy("ceilings", "ceiling"), about)
+    ceiling.add_argument("models", nargs="+", metavar="MODEL", help=MODEL_HELP)
+    _add_box(ceiling)
+    _add_weights_dtype(ceiling)
+    _add_cache_type(ceiling)
+    ceiling.add_argument(
+        "--context", type=counts(0), metavar="LIST", help="tokens in each sequence, as in 0,4096,32768"
+    )
+    ceiling.add_argument("--batch", type=counts(1), metavar="LIST", help="sequences in a step, as in 1,4,16,64")
+    ceiling.add_argument("--levers", action="store_true", help="what raises this ceiling and by how much, instead")
+
+
+def _add_prefill(commands: Commands) -> None:
+    about = "the least time a prompt's prefill could take, and the clock that binds it"
+    prefill = _command(commands, "prefill", _lazy("ceilings", "prefill_times"), about)
+    _add_model(prefill)
+    _add_box(prefill)
+    _add_weights_dtype(prefill)
+    _add_cache_type(prefill)
+    prefill.add_argument(
+        "--prompts",
+        type=counts(1),
+        default=PROMPTS,
+        metavar="LIST",
+        help=f"prompt lengths; default {','.join(map(str, PROMPTS))}",
+    )
+
+
+def _add_fit(commands: Commands) -> None:
+    about = "whether weights and caches fit in a memory, and what is left"
+    fit = _command(commands, "fit", _lazy("ceilings", "fit"), about)
+    _add_model(fit)
+    _add_box(fit)
+    _add_weights_dtype(fit)
+    _add_cache_type(fit)
+    fit.add_argument("--context", type=counts(0), default=(4096,), metavar="LIST", help="tokens in each sequence; 4096")
+    fit.add_argument("--batch", type=counts(1), default=(1,), metavar="LIST", help="sequences; default 1")
+
+
+def _add_split(commands: Commands) -> None:
+    about = "what a share of the bytes on a slower memory costs"
+    split = _command(commands, "split", _lazy("ceilings", "split_memories"), about)
+    _add_model(split)
+    split.add_argument("--fast", type=positive, required=True, metavar="GBPS", help="GB/s of the fast memory")
+    split.add_argument("--slow", type=positive, required=True, metavar="GBPS", help="GB/s of the slower one")
+    split.add_argument(
+        "--slow-share",
+        type=shares,
+        default=SHARES,
+        metavar="LIST",
+        help="shares of the bytes read on the slower one, as in 0,0.05,25%%",
+    )
+    split.add_argument("--context", type=count(0), default=0, metavar="N", help="tokens in the cache; default 0")
+    _add_weights_dtype(split)
+    _add_cache_type(split)
+
+
+def _add_latency(commands: Commands) -> None:
+    about = "time to first token, time per output token and both rates, from a stopwatch"
+    latency = _command(commands, "latency", _lazy("ceilings", "request_latency"), about)
+    for name, kind, about in (
+        ("--prompt-tokens", count(1), "tokens of the prompt"),
+        ("--output-tokens", count(1), "tokens of the answer"),
+        ("--ttft", positive, "seconds from the request to the first token"),
+        ("--end", positive, "seconds from the request to the last token"),
+    ):
+        latency.add_argument(name, type=kind, required=True, metavar="N" if "tokens" in name else "S", help=about)
+    latency.add_argument(
+        "--waited",
+        type=at_least_zero,
+        default=0.0,
+        metavar="S",
+        help="seconds of it queueing and tokenising; default 0",
+    )
+    latency.add_argument("--shorter-prompt", type=count(1), metavar="N", help="what a prompt of N tokens would take")
+    latency.add_argument("--faster-decode", type=positive, metavar="X", help="what decode X times faster would take")
+    latency.add_argument("--cached-prefix", type=count(0), metavar="N", help="what N prompt tokens cached would take")
+
+
+def _add_roofline(commands: Commands) -> None:
+    about = "the ridge point, the intensity of decode and prefill, and the batch at the ridge"
+    roofline = _command(commands, "roofline", _lazy("ceilings", "roofline_points"), about)
+    roofline.add_argument("model", nargs="?", metavar="MODEL", help=f"{MODEL_HELP}; default: weights of any model")
+    _add_box(roofline, "--peak")
+    roofline.add_argument(
+        "--bytes-per-parameter", type=positive, metavar="X", help="default: the model's own, or 2 (16 bit)"
+    )
+    roofline.add_argument(
+        "--batch", type=counts(1), default=ROOFLINE_BATCHES, metavar="LIST", help="sequences in a step"
+    )
+    roofline.add_argument("--prompts", type=counts(1), default=(2048,), metavar="LIST", help="prompt lengths")
+    roofline.add_argument("--context", type=count(0), default=0, metavar="N", help="tokens in each sequence; default 0")
+    _add_weights_dtype(roofline)
+    _add_cache_type(roofline)
+
+
+def _add_sweep(commands: Commands) -> None:
+    sweep = _command(commands, "sweep", _lazy("sweeps", "sweep"), "time prefill and decode apart over prompt lengths")
+    _add_model(sweep)
     sweep.add_argument(
         "--weights", type=_weights, default=(None,), metavar="real,synthetic", help="default: real where there are any"
     )
@@ -279,21 +236,53 @@ def _parser() -> argparse.ArgumentParser:
     sweep.add_argument("--device", default="auto", metavar="DEVICE", help="auto, cpu, cuda (also ROCm), mps or xpu")
     sweep.add_argument("--threads", type=int, metavar="N", help="default: all this process may use")
 
+
+def _add_runs(commands: Commands) -> None:
     runs = commands.add_parser("runs", help="the runs kept: list, show, export", description="The runs kept.")
     actions = runs.add_subparsers(title="actions", metavar="ACTION", required=True)
-    for name, run, about in (
-        ("list", _runs_list, "all runs, the newest first"),
-        ("show", _runs_show, "one run's rows"),
-        ("export", _runs_export, "one run's rows as CSV"),
+    for name, function, about in (
+        ("list", "list_runs", "all runs, the newest first"),
+        ("show", "show", "one run's rows"),
+        ("export", "export", "one run's rows as CSV"),
     ):
         action = actions.add_parser(name, help=about, description=about)
         _add_format(action, Format.CSV if name == "export" else Format.TABLE)
-        action.set_defaults(command=run)
+        action.set_defaults(command=_lazy("runs", function))
         if name != "list":
             action.add_argument("run", metavar="RUN", nargs="?", default="last", help="its name, or last (the default)")
         if name == "export":
             action.add_argument("--output", type=Path, metavar="PATH", help="a file; default standard output")
-    return parser
+
+
+def _add_model(command: argparse.ArgumentParser) -> None:
+    command.add_argument("model", metavar="MODEL", help=MODEL_HELP)
+
+
+def _add_cache_type(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--kv-dtype",
+        type=_cache_type,
+        default=DEFAULT_CACHE_TYPE,
+        metavar="TYPE",
+        help=f"element type of the cache: {', '.join(CACHE_TYPE_BYTES)}; default {DEFAULT_CACHE_TYPE}",
+    )
+
+
+def _add_weights_dtype(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--dtype",
+        choices=tuple(DTYPE_BYTES),
+        metavar="TYPE",
+        help=f"hold the weights in {', '.join(DTYPE_BYTES)}; default as they are stored",
+    )
+
+
+def _add_box(command: argparse.ArgumentParser, compute: str = "--compute") -> None:
+    """The box the arithmetic is for: a device, figures, or this machine."""
+    command.add_argument("--hardware", metavar="NAME", help="a device of `workbench presets`; default this machine")
+    command.add_argument("--bandwidth", type=positive, metavar="GBPS", help="memory bandwidth in GB/s")
+    command.add_argument(compute, dest="compute", type=positive, metavar="TFLOPS", help="arithmetic rate in TFLOP/s")
+    command.add_argument("--memory", type=positive, metavar="GB", help="memory in GB")
 
 
 def _add_format(command: argparse.ArgumentParser, default: Format = Format.TABLE) -> None:
@@ -307,6 +296,13 @@ def _format(text: str) -> Format:
         return Format(text)
     except ValueError:
         raise argparse.ArgumentTypeError(unknown_name("format", text, list(Format)).rstrip(".")) from None
+
+
+def _cache_type(text: str) -> str:
+    try:
+        return cache_type(text)
+    except SettingsError as error:
+        raise argparse.ArgumentTypeError(str(error).rstrip(".")) from None
 
 
 def _counts(text: str) -> tuple[int, ...]:

@@ -4,10 +4,11 @@ import csv
 import io
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import Any
 
+from workbench.record import cells, headings, plain, written
 from workbench.runs.row import COLUMN, Row, cell
 
 
@@ -34,8 +35,23 @@ def json_text(value: Any) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
 
 
-def print_csv(records: Sequence[Mapping[str, Any]]) -> None:
-    """Records of one shape as CSV on standard output."""
+def print_records(records: Sequence[Any], chosen: Format, without: Sequence[str] = ()) -> None:
+    """Records of one kind, dataclasses or mappings, in the format chosen; a table leaves the fields `without` out."""
+    match chosen:
+        case Format.JSON:
+            print_json(plain(list(records)))
+        case Format.CSV:
+            _print_csv([plain(record) for record in records])
+        case _ if records:
+            shown = [name for name in headings(records[0]) if name not in without]
+            lines = [[written(cells(record)[name]) for name in shown] for record in records]
+            words = [i for i, name in enumerate(shown) if any(isinstance(cells(r)[name], str) for r in records)]
+            print_table([headings(records[0])[name] for name in shown], lines, left=words)
+        case _:
+            pass
+
+
+def _print_csv(records: Sequence[dict[str, Any]]) -> None:
     if not records:
         return
     text = io.StringIO(newline="")
@@ -48,8 +64,9 @@ def print_csv(records: Sequence[Mapping[str, Any]]) -> None:
 def print_table(headings: Sequence[str], lines: Iterable[Sequence[str]], left: Sequence[int] = (0,)) -> None:
     """Lines under their headings, columns as wide as their widest cell, figures to the right."""
     body = [list(line) for line in lines]
-    widths = [max(len(row[i]) for row in [list(headings), *body]) for i in range(len(headings))]
-    for row in [list(headings), *body]:
+    head = [list(headings)] if any(headings) else []
+    widths = [max(len(row[i]) for row in [*head, *body]) for i in range(len(headings))]
+    for row in [*head, *body]:
         cells = [c.ljust(w) if i in left else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))]
         print("  ".join(cells).rstrip(), flush=True)
 

@@ -89,7 +89,8 @@ def format_value(value: float, unit: Unit) -> str:
     """The value as a person reads it: decimal prefixes for bytes and FLOP, ms under a second, per cent."""
     if unit in _SCALED_UNITS:
         for scale, prefix in _DECIMAL_PREFIXES:
-            if abs(value) >= scale:
+            # Bandwidths are compared with each other: they stay in GB/s, as everyone writes them.
+            if abs(value) >= scale and not (unit is Unit.BYTES_PER_SECOND and scale > 1e9):
                 return f"{format_number(value / scale)} {prefix}{_SCALED_UNITS[unit]}"
         return f"{format_number(value)} {_SCALED_UNITS[unit]}"
     if unit is Unit.SECONDS:

@@ -1,6 +1,6 @@
 """Records: dataclasses whose fields are figures or words, from which table, JSON, CSV and screen are all made."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import field, fields, is_dataclass
 from typing import Any
 
@@ -18,13 +18,15 @@ def headed(heading: str) -> Any:
 
 
 def headings(record: Any) -> dict[str, str]:
-    """Each field's heading, in order, of a record or its class."""
-    return {f.name: f.metadata["heading"] for f in fields(record)}
+    """Each field's heading, in order, of a record or its class; of a mapping its keys."""
+    if isinstance(record, Mapping):
+        return {str(key): str(key) for key in record}
+    return {f.name: f.metadata.get("heading", f.name) for f in fields(record)}
 
 
 def cells(record: Any) -> dict[str, Any]:
     """Each field's figure or word, in order."""
-    return {f.name: getattr(record, f.name) for f in fields(record)}
+    return dict(record) if isinstance(record, Mapping) else {f.name: getattr(record, f.name) for f in fields(record)}
 
 
 def plain(value: Any) -> Any:
@@ -62,6 +64,8 @@ def written(cell: Any) -> str:
             return format_cell_number(cell)
         case Mapping():
             return ", ".join(f"{count} {name}" for name, count in cell.items())
+        case list() | tuple():
+            return " ".join(map(str, cell))
         case _:
             return str(cell)
 
@@ -69,9 +73,3 @@ def written(cell: Any) -> str:
 def format_cell_number(value: float) -> str:
     """One decimal between 10 and 1,000, three significant digits otherwise: figures that line up in a column."""
     return f"{value:,.1f}" if 10 <= abs(value) < 1000 else format_number(value)
-
-
-def lines(records: Iterable[Any], names: Iterable[str]) -> list[list[str]]:
-    """The named fields of records as a table shows them."""
-    chosen = list(names)
-    return [[written(getattr(record, name)) for name in chosen] for record in records]

@@ -106,6 +106,8 @@ def latency(read: Stopwatch) -> Latency:
 
 def with_prompt(read: Stopwatch, n: int) -> Change:
     """A prompt of n tokens instead, its prefill in proportion; TPOT as it was, or less with a shorter context."""
+    if n < 1:
+        raise SettingsError(f"A prompt of {n} tokens can't be; it must have at least 1.")
     prefill = (read.ttft_s - read.waited_s) * n / read.prompt_tokens
     shorter = n <= read.prompt_tokens
     return _changed(
@@ -144,10 +146,18 @@ def with_cached_prefix(read: Stopwatch, cached: int) -> Change:
     )
 
 
-def changes(read: Stopwatch, prompt: int, faster: float, cached: int) -> tuple[Change, ...]:
-    """The request as it was, and with each one thing changed."""
-    as_it_was = _changed(read, "none", read.ttft_s, 1.0, "")
-    return as_it_was, with_prompt(read, prompt), with_faster_decode(read, faster), with_cached_prefix(read, cached)
+def changes(
+    read: Stopwatch, *, prompt: int | None = None, faster: float | None = None, cached: int | None = None
+) -> tuple[Change, ...]:
+    """The request as it was, and with each one thing that is given changed."""
+    found = [_changed(read, "none", read.ttft_s, 1.0, "")]
+    if prompt is not None:
+        found.append(with_prompt(read, prompt))
+    if faster is not None:
+        found.append(with_faster_decode(read, faster))
+    if cached is not None:
+        found.append(with_cached_prefix(read, cached))
+    return tuple(found)
 
 
 def _changed(read: Stopwatch, change: str, ttft_s: float, decode_share: float, note: str) -> Change:

@@ -1,14 +1,18 @@
 """The roofline: operations done for each byte moved, against the ratio that the box can keep up."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from workbench.ceilings import memory_fit
 from workbench.ceilings.decode import bytes_per_step, step_flop, weights_read
+from workbench.ceilings.memory_fit import largest_batch
 from workbench.ceilings.prefill import flop as prefill_flop
 from workbench.models.model import Model
 from workbench.quantity import Quantity, Unit, arithmetic
 from workbench.record import headed
+
+LARGEST_BATCH = 1 << 20
+"""Where a search for the batch at the ridge ends."""
 
 
 class Side(StrEnum):
@@ -39,7 +43,7 @@ def intensity(tokens: int, bytes_per_parameter: Quantity) -> Quantity:
     )
 
 
-def attainable(I: Quantity, C: Quantity, B: Quantity) -> Quantity:  # noqa: E741
+def attainable(I: Quantity, C: Quantity, B: Quantity) -> Quantity:
     """min(C, B·I): the arithmetic rate that work of intensity I can reach."""
     return arithmetic(
         "attainable rate",
@@ -85,7 +89,7 @@ class RooflinePoint:
     bound: Side = headed("bound by")
 
 
-def point(work: str, tokens: int, I: Quantity, C: Quantity, B: Quantity) -> RooflinePoint:  # noqa: E741
+def point(work: str, tokens: int, I: Quantity, C: Quantity, B: Quantity) -> RooflinePoint:
     """Where work of intensity I stands under the roof of C and B."""
     reach = attainable(I, C, B)
     return RooflinePoint(
@@ -104,7 +108,7 @@ def point(work: str, tokens: int, I: Quantity, C: Quantity, B: Quantity) -> Roof
     )
 
 
-def bytes_per_parameter(model: Model) -> Quantity:
+def average_bytes_per_parameter(model: Model) -> Quantity:
     """W / N: bytes a parameter that a token is multiplied by takes, on average."""
     W = weights_read(model)
     N = arithmetic(
@@ -135,36 +139,113 @@ def prefill_intensity(model: Model, n: int) -> Quantity:
 
 
 @dataclass(frozen=True)
-class BatchCap:
-    """Which stops a growing batch first: the ridge or the memory; None where there is no such end."""
+class Roofline:
+    """The roof of a box and the points under it.
 
-    at_ridge: int | None
-    in_memory: int | None
+    With a model, `batch_at_ridge` is the smallest batch whose whole step is compute-bound (None where its cache reads
+    keep it from ever being), and `batch_in_memory` the largest whose caches M bytes hold.
+    """
+
+    peak_flop_per_second: Quantity
+    bandwidth_bytes_per_second: Quantity
+    ridge_flop_per_byte: Quantity
+    bytes_per_parameter: Quantity
+    tokens_at_ridge: Quantity
+    points: tuple[RooflinePoint, ...]
+    model: str | None = None
+    context: int | None = None
+    batch_at_ridge: int | None = None
+    batch_in_memory: int | None = None
 
     @property
     def memory_first(self) -> bool:
-        """Whether the memory is full before the arithmetic is."""
-        return self.in_memory is not None and (self.at_ridge is None or self.in_memory < self.at_ridge)
+        """Whether a growing batch fills the memory before it reaches the ridge."""
+        return self.batch_in_memory is not None and (
+            self.batch_at_ridge is None or self.batch_in_memory < self.batch_at_ridge
+        )
 
 
-LARGEST_BATCH = 1 << 20
-"""Beyond it a batch that has met no ridge never will: its cache reads grow as fast as its arithmetic."""
+def roofline(
+    model: Model | None,
+    C: Quantity,
+    B: Quantity,
+    *,
+    batches: Sequence[int],
+    prompts: Sequence[int],
+    t: int = 0,
+    element_bytes: float = 2.0,
+    bytes_per_parameter: Quantity | None = None,
+    M: Quantity | None = None,
+) -> Roofline:
+    """The roof, and decode steps and prefills under it: a model's own, or those of any weights of that width.
+
+    With `bytes_per_parameter` the weights' intensity alone is taken, also of a model. Raises ValueError for neither.
+    """
+    if model is None and bytes_per_parameter is None:
+        raise ValueError("a roofline needs a model or the bytes of a parameter")
+    width = bytes_per_parameter
+    if width is None:
+        assert model is not None
+        width = average_bytes_per_parameter(model)
+        steps = [("decode", b, decode_intensity(model, t, element_bytes, b)) for b in batches]
+        passes = [("prefill", n, prefill_intensity(model, n)) for n in prompts]
+    else:
+        steps = [("decode", b, intensity(b, width)) for b in batches]
+        passes = [("prefill", n, intensity(n, width)) for n in prompts]
+    return Roofline(
+        peak_flop_per_second=C,
+        bandwidth_bytes_per_second=B,
+        ridge_flop_per_byte=ridge(C, B),
+        bytes_per_parameter=width,
+        tokens_at_ridge=tokens_at_ridge(width, C, B),
+        points=tuple(point(work, count, I, C, B) for work, count, I in [*steps, *passes]),
+        model=None if model is None else model.name,
+        context=None if model is None else t,
+        batch_at_ridge=None if model is None else batch_at_ridge(model, t, element_bytes, C, B),
+        batch_in_memory=None if model is None or M is None else largest_batch(model, t, element_bytes, M.value),
+    )
 
 
-def batch_cap(model: Model, t: int, element_bytes: float, C: Quantity, B: Quantity, M: Quantity | None) -> BatchCap:
-    """The smallest batch at which a step of this model's is compute-bound, and the largest that M bytes hold.
+def batch_at_ridge(model: Model, t: int, element_bytes: float, C: Quantity, B: Quantity) -> int | None:
+    """The smallest batch at which a whole step is compute-bound; None where its cache reads never let it be.
 
-    The intensity grows with the batch, so the ridge is found by halving; long caches can keep it from ever being met.
+    The intensity grows with the batch towards arithmetic over cache reads, so the batch is found by halving.
     """
     crossing = ridge(C, B).value
-    at_ridge: int | None = None
-    if decode_intensity(model, t, element_bytes, LARGEST_BATCH).value >= crossing:
-        low, high = 1, LARGEST_BATCH
-        while low < high:
-            middle = (low + high) // 2
-            if decode_intensity(model, t, element_bytes, middle).value >= crossing:
-                high = middle
-            else:
-                low = middle + 1
-        at_ridge = low
-    return BatchCap(at_ridge, None if M is None else memory_fit.largest_batch(model, t, element_bytes, M.value))
+
+    def past_ridge(b: int) -> bool:
+        return decode_intensity(model, t, element_bytes, b).value >= crossing
+
+    if not past_ridge(LARGEST_BATCH):
+        return None
+    low, high = 1, LARGEST_BATCH
+    while low < high:
+        middle = (low + high) // 2
+        if past_ridge(middle):
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+def sentences(found: Roofline) -> Iterator[str]:
+    """What the roof says in words: the ridge, and what stops a growing batch."""
+    yield (
+        f"The ridge is at {found.ridge_flop_per_byte}: weights of {found.bytes_per_parameter.value:.3g} bytes a "
+        f"parameter meet it at {found.tokens_at_ridge} in one pass."
+    )
+    if found.model is None:
+        return
+    if found.batch_at_ridge is None:
+        yield (
+            f"No batch of {found.context:,}-token sequences is ever compute-bound: each brings cache reads that grow "
+            "as fast as its arithmetic."
+        )
+    else:
+        yield (
+            f"A whole step with {found.context:,} tokens in each sequence is compute-bound from batch "
+            f"{found.batch_at_ridge:,} on."
+        )
+    if found.batch_in_memory is not None:
+        first = ", so memory caps the batch first" if found.memory_first else ""
+        yield f"Memory holds {found.batch_in_memory:,} such sequences{first}."

@@ -9,10 +9,9 @@ from workbench.experiments.settings import SweepSettings, Weights, check_context
 from workbench.hardware.machine import available_bytes, runs_in_host_memory, usable_cores
 from workbench.models.model import DTYPE_BYTES, Model
 from workbench.models.resolve import resolve
-from workbench.quantity import Origin, Quantity, Unit
+from workbench.quantity import Quantity
+from workbench.runs.measured_device import ASSUMED_READ, assumed_compute
 
-ASSUMED_READ = Quantity("read rate of a small box", 12e9, Unit.BYTES_PER_SECOND, Origin.ASSUMED, "B")
-ASSUMED_FLOP_PER_CORE = 60e9
 SYNTHETIC_BYTES_PER_SECOND = 1.5e9
 LOADED_BYTES_PER_SECOND = 0.1e9
 
@@ -101,10 +100,7 @@ def _need_in(model: Model, dtype: str, settings: SweepSettings) -> MemoryNeed:
 
 def _seconds(settings: SweepSettings, resident: Model, weights: Weights) -> float:
     """A rough time from assumed rates: loading, and every point at its floor."""
-    cores = settings.threads or usable_cores()
-    C = Quantity(
-        "arithmetic rate of its cores", ASSUMED_FLOP_PER_CORE * cores, Unit.FLOP_PER_SECOND, Origin.ASSUMED, "C"
-    )
+    C = assumed_compute(settings.threads or usable_cores())
     rate = SYNTHETIC_BYTES_PER_SECOND if weights is Weights.SYNTHETIC else LOADED_BYTES_PER_SECOND
     engine_start = 5.0
     measuring = sum(point_seconds(settings, resident, n, ASSUMED_READ, C) for n in settings.prompts)

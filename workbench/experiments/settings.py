@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Any
 
 from workbench.errors import SettingsError, unknown_name
-from workbench.hardware.machine import usable_cores
+from workbench.hardware.machine import THIS_MACHINE, usable_cores
 from workbench.models.model import DTYPE_BYTES, Model, ModelKind
 
 DEFAULT_MODEL = "qwen3-0.6b"
@@ -35,7 +35,7 @@ class SweepSettings:
     dtype: str = "float32"
     device: str = "auto"
     threads: int | None = None
-    track: str = "this machine"
+    track: str = THIS_MACHINE
 
     def plain(self) -> dict[str, Any]:
         """The settings as values JSON can hold."""
@@ -79,10 +79,12 @@ def check_context(settings: SweepSettings, model: Model) -> None:
 
 
 def resolved_weights(settings: SweepSettings, model: Model) -> Weights:
-    """Real where the model has files and nothing else was asked; SettingsError for real weights of a shape."""
-    if settings.weights is Weights.REAL and model.kind is ModelKind.PRESET:
+    """Real where the model has weights and nothing else was asked; SettingsError for real ones it does not have."""
+    has_weights = model.kind is not ModelKind.PRESET and model.file_bytes is not None
+    if settings.weights is Weights.REAL and not has_weights:
+        what = "a preset's shape" if model.kind is ModelKind.PRESET else "settings alone"
         raise SettingsError(
-            f"{model.name} is a preset's shape and has no weights. Name a model folder or a .gguf file for real "
+            f"{model.name} is {what} and has no weights. Name a model folder with safetensors or a .gguf file for real "
             "weights, or leave them synthetic: the timing does not depend on their values."
         )
     if settings.weights is Weights.SYNTHETIC and model.kind is ModelKind.GGUF:
@@ -92,7 +94,7 @@ def resolved_weights(settings: SweepSettings, model: Model) -> Weights:
         )
     if settings.weights is not None:
         return settings.weights
-    return Weights.SYNTHETIC if model.kind is ModelKind.PRESET else Weights.REAL
+    return Weights.REAL if has_weights else Weights.SYNTHETIC
 
 
 def _at_least(least: int, value: int, what: str, reason: str) -> None:

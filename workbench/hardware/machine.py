@@ -12,6 +12,9 @@ import psutil
 
 CGROUP = Path("/sys/fs/cgroup")
 CGROUP_MEMBERSHIP = Path("/proc/self/cgroup")
+THIS_MACHINE = "this machine"
+"""What the machine the workbench runs on is called among tracks and devices: its rates are measured."""
+
 ACCELERATOR_NODES = ("/dev/nvidiactl", "/dev/kfd")
 """Where Linux shows the drivers of NVIDIA and AMD devices."""
 

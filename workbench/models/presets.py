@@ -9,7 +9,7 @@ import msgspec
 
 from workbench import presets as shared
 from workbench.errors import ModelError, WorkbenchError
-from workbench.models.model import Model, Read, TensorGroup
+from workbench.models.model import Model, Published, Read, TensorGroup
 from workbench.models.shape import shape_model
 from workbench.presets import Count, Loaded, Ordinal, Preset, Text, find
 
@@ -25,6 +25,14 @@ class PresetGroup(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     rows: Ordinal = 1
 
 
+class PresetPublished(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The parameter counts on the model's card, as `Published` has them."""
+
+    parameters: Ordinal
+    active: Ordinal
+    source: Text
+
+
 class ModelPreset(Preset, frozen=True):
     """A model's shape, and for a quantised file its tensor groups and bytes, with where the figures were read."""
 
@@ -34,6 +42,7 @@ class ModelPreset(Preset, frozen=True):
     file_bytes: Count | None = None
     groups: tuple[PresetGroup, ...] = ()
     notes: tuple[str, ...] = ()
+    published: PresetPublished | None = None
 
 
 @dataclass(frozen=True)
@@ -87,7 +96,13 @@ def model_of(preset: ModelPreset) -> Model:
                 "experts there are and how many a token uses."
             )
         model = replace(model, groups=tuple(_tensor_group(group) for group in preset.groups))
-    return replace(model, file_bytes=preset.file_bytes, notes=(*model.notes, *preset.notes))
+    card = preset.published
+    return replace(
+        model,
+        file_bytes=preset.file_bytes,
+        notes=(*model.notes, *preset.notes),
+        published=None if card is None else Published(card.parameters, card.active, card.source),
+    )
 
 
 def _tensor_group(group: PresetGroup) -> TensorGroup:

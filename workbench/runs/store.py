@@ -140,17 +140,21 @@ class Store:
         """A run's rows in the order they were measured."""
         return [row for row, _ in self.rows_with_samples(run_id)]
 
+    def latest_rates(self, machine: str, device: str) -> list[Row]:
+        """The newest row of each dtype on a machine's device that carries the rates it was measured with."""
+        with self._explained("read"):
+            found = self._connection.execute(
+                "SELECT *, MAX(rowid) AS newest FROM rows WHERE machine = ? AND device = ? AND read_gb_per_s > 0"
+                " GROUP BY dtype ORDER BY newest DESC",
+                (machine, device),
+            ).fetchall()
+        return [_row(record) for record in found]
+
     def rows_with_samples(self, run_id: str) -> list[tuple[Row, Samples]]:
         """A run's rows with every sample behind each."""
         with self._explained("read"):
             found = self._connection.execute("SELECT * FROM rows WHERE run_id = ? ORDER BY rowid", (run_id,)).fetchall()
-        return [
-            (
-                Row(**{column.name: record[column.name] for column in COLUMNS}),
-                msgspec.json.decode(record["samples"], type=Samples),
-            )
-            for record in found
-        ]
+        return [(_row(record), msgspec.json.decode(record["samples"], type=Samples)) for record in found]
 
     def _prepare(self) -> None:
         version = self._connection.execute("PRAGMA user_version").fetchone()[0]
@@ -202,6 +206,10 @@ class Store:
                 "the disk has room, that no other program holds the file and that it is a workbench store, or set "
                 "WORKBENCH_DATA to another folder."
             ) from error
+
+
+def _row(record: Any) -> Row:
+    return Row(**{column.name: record[column.name] for column in COLUMNS})
 
 
 def _run(record: Any) -> Run:

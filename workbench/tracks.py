@@ -9,14 +9,12 @@ import msgspec
 from msgspec import Meta
 
 from workbench import presets as shared
-from workbench.errors import SettingsError
+from workbench.errors import SettingsError, unknown_name
 from workbench.experiments.settings import SweepSettings, check_settings
 from workbench.hardware.devices import Devices, load_devices
+from workbench.hardware.machine import THIS_MACHINE
 from workbench.models.presets import Presets, load_presets
 from workbench.presets import Loaded, Ordinal, Preset, Text, find, mistake, name_key
-
-THIS_MACHINE = SweepSettings.track
-"""The hardware that no preset describes: it is measured."""
 
 
 class TrackSweep(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -70,12 +68,52 @@ def load_tracks(*folders: Path, devices: Devices | None = None, models: Presets 
     return Tracks(loaded.by_name, loaded.problems)
 
 
-def track(name: str, tracks: Tracks | None = None) -> Track:
-    """The track of that name, title or device, whatever the case, with or without the word "track" before it.
+def track_settings(track: Track) -> SweepSettings:
+    """The sweep a track starts with, on the first of its models."""
+    sweep = track.sweep
+    return SweepSettings(
+        model=track.models[0],
+        prompts=sweep.prompts,
+        new_tokens=sweep.new_tokens,
+        repeats=sweep.repeats,
+        dtype=sweep.dtype,
+        device=sweep.device,
+        track=track.name,
+    )
 
-    Raises SettingsError with the nearest known name when there is none.
+
+def opened_on(name: str | None) -> Track:
+    """The track to open on: the one of that name, one made of the device or model named, or this machine's.
+
+    Raises SettingsError with the nearest known name when it is none of them.
     """
+    tracks, devices, models = load_tracks(), load_devices(), load_presets()
+    here = tracks.tracks.get(THIS_MACHINE) or Track(
+        name=THIS_MACHINE, title="This machine", hardware=THIS_MACHINE, models=(SweepSettings.model,)
+    )
+    if name is None:
+        return here
+    if (found := track_named(name, tracks)) is not None:
+        return found
+    key = name_key(name)
+    if key in devices.devices:
+        device = devices.devices[key]
+        return msgspec.structs.replace(here, name=device.name, title=device.title, hardware=device.name)
+    if key in models.models:
+        return msgspec.structs.replace(here, models=(models.models[key].name, *here.models))
+    known = [*tracks.tracks, *devices.devices, *models.models]
+    problems = (*tracks.problems, *devices.problems, *models.problems)
+    raise SettingsError(" ".join([unknown_name("preset", name, known), *problems]))
+
+
+def track(name: str, tracks: Tracks | None = None) -> Track:
+    """The track `track_named` finds; raises SettingsError with the nearest known name when there is none."""
     tracks = tracks or load_tracks()
+    return track_named(name, tracks) or find("track", name, Loaded(tracks.tracks, tracks.problems), SettingsError)
+
+
+def track_named(name: str, tracks: Tracks) -> Track | None:
+    """The track of that name, title or device, whatever the case, with or without the word "track" before it."""
     known = tracks.tracks.values()
     named = {
         **{name_key(track.hardware): track for track in known},
@@ -83,8 +121,7 @@ def track(name: str, tracks: Tracks | None = None) -> Track:
         **tracks.tracks,
     }
     asked = name_key(name)
-    found = named.get(asked) or named.get(asked.removeprefix("track").strip())
-    return found or find("track", name, Loaded(tracks.tracks, tracks.problems), SettingsError)
+    return named.get(asked) or named.get(asked.removeprefix("track").strip())
 
 
 def read_track(path: Path, devices: Devices, models: Presets) -> Track:
@@ -94,16 +131,8 @@ def read_track(path: Path, devices: Devices, models: Presets) -> Track:
     model that isn't known.
     """
     track = shared.read_preset(path, Track, SettingsError)
-    sweep = track.sweep
-    chosen = SweepSettings(
-        prompts=sweep.prompts,
-        new_tokens=sweep.new_tokens,
-        repeats=sweep.repeats,
-        dtype=sweep.dtype,
-        device=sweep.device,
-    )
     try:
-        check_settings(chosen)
+        check_settings(track_settings(track))
     except SettingsError as error:
         raise mistake(path, f"sweep: {error}", SettingsError) from error
     if track.hardware != THIS_MACHINE:

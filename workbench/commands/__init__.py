@@ -1,0 +1,1 @@
+"""What each command of the command line does, a subject a module; imports neither torch nor textual."""

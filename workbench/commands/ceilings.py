@@ -1,0 +1,302 @@
+"""The commands that are arithmetic: ceiling, prefill, fit, split, latency, roofline."""
+
+import argparse
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+
+from workbench.ceilings import batch, latency, levers, memory_fit, prefill, roofline, split
+from workbench.ceilings.batch import Ceiling, Limit
+from workbench.ceilings.box import Box
+from workbench.ceilings.prefill import PrefillCeiling
+from workbench.errors import SettingsError
+from workbench.hardware.device import Device
+from workbench.hardware.machine import THIS_MACHINE
+from workbench.models.cache_types import CACHE_TYPE_BYTES
+from workbench.models.model import Model, ModelKind
+from workbench.models.resolve import resolve
+from workbench.output import Format, note, print_json, print_records, print_table
+from workbench.quantity import Origin, Quantity, Unit
+from workbench.record import cells, format_cell_number, headings, plain, written
+from workbench.runs.measured_device import device_named
+
+CONTEXTS = (0, 4_096, 32_768)
+BATCHES = (1, 4, 16, 64)
+BATCH_CONTEXT = 4_096
+HALF_PRECISION_BYTES = 2.0
+GIVEN = "given on the command line"
+
+
+def ceiling(options: argparse.Namespace) -> int:
+    """Decode ceilings of one or more models, over context and batch."""
+    models = [_model(name, options.dtype) for name in options.models]
+    element_bytes = CACHE_TYPE_BYTES[options.kv_dtype]
+    device = _device(options)
+    boxes = [_box(options, device, model) for model in models]
+    places = _places(options.context, options.batch)
+    if options.levers:
+        t, b = places[0] if len(places) == 1 else (BATCH_CONTEXT, 1)
+        for model, box in zip(models, boxes, strict=True):
+            _print_levers(model, t, b, element_bytes, box, options.format)
+        return 0
+    found = [
+        [batch.ceiling(model, t, b, element_bytes, box) for t, b in places]
+        for model, box in zip(models, boxes, strict=True)
+    ]
+    if options.format is not Format.TABLE:
+        print_records([record for records in found for record in records], options.format)
+    else:
+        _print_box(boxes, device, options.kv_dtype)
+        if len(models) == 1:
+            _print_columns(found[0], places)
+        else:
+            _print_side_by_side([model.name for model in models], found, places)
+    for model, records in zip(models, found, strict=True):
+        _say_limits(model, records)
+    return 0
+
+
+def prefill_times(options: argparse.Namespace) -> int:
+    """Prefill time, the clock that binds, and n* for each prompt length."""
+    model, device = _model(options.model, options.dtype), _device(options)
+    box, element_bytes = _box(options, device, model), CACHE_TYPE_BYTES[options.kv_dtype]
+    found = [prefill.prefill_ceiling(model, n, element_bytes, box) for n in options.prompts]
+    if options.format is Format.TABLE:
+        _print_box([box], device, options.kv_dtype)
+        print(_label(model))
+    print_records(found, options.format, without=("model", "crossover_tokens"))
+    if options.format is Format.TABLE:
+        print(f"\n{_crossover_sentence(found[0])}")
+    _say_notes(model)
+    return 0
+
+
+def fit(options: argparse.Namespace) -> int:
+    """Weights, caches and what is left of a memory."""
+    model, device = _model(options.model, options.dtype), _device(options)
+    box, element_bytes = _box(options, device, model), CACHE_TYPE_BYTES[options.kv_dtype]
+    if box.M is None:
+        raise SettingsError("No memory is known here. Give it in GB, as in --memory 24.")
+    found = [memory_fit.fit(model, t, b, element_bytes, box.M) for t in options.context for b in options.batch]
+    if options.format is Format.TABLE:
+        print(f"{_label(model)} · cache in {options.kv_dtype} · memory {box.M} [{box.M.origin}: {box.M.source}]")
+        note("Engines add buffers of their own, and may reserve sliding layers' caches in full: neither is counted.")
+    print_records(found, options.format, without=("model",))
+    _say_notes(model)
+    return 0
+
+
+def split_memories(options: argparse.Namespace) -> int:
+    """A model's reads over two memories."""
+    model = _model(options.model, options.dtype)
+    fast = _given("rate of the fast memory", options.fast * 1e9, Unit.BYTES_PER_SECOND, "B_fast")
+    slow = _given("rate of the slower memory", options.slow * 1e9, Unit.BYTES_PER_SECOND, "B_slow")
+    element_bytes = CACHE_TYPE_BYTES[options.kv_dtype]
+    found = [split.split(model, options.context, element_bytes, fast, slow, f) for f in options.slow_share]
+    if options.format is Format.TABLE:
+        print(f"{_label(model)} · {options.context:,} tokens of context · fast {fast}, slow {slow}")
+    print_records(found, options.format, without=("model", "context"))
+    _say_notes(model)
+    return 0
+
+
+def request_latency(options: argparse.Namespace) -> int:
+    """TTFT, TPOT and both rates from stopwatch readings, and what one change does to each."""
+    read = latency.Stopwatch(options.prompt_tokens, options.output_tokens, options.ttft, options.end, options.waited)
+    found = latency.latency(read)
+    changes = latency.changes(
+        read, prompt=options.shorter_prompt, faster=options.faster_decode, cached=options.cached_prefix
+    )
+    match options.format:
+        case Format.JSON:
+            print_json({**plain(found), "changes": plain(changes)})
+        case Format.CSV:
+            print_records([found], Format.CSV)
+        case _:
+            figures = zip(headings(found).values(), cells(found).values(), strict=True)
+            print_table(
+                ("", "", "", ""),
+                [(name, written(q), q.formula or q.source, q.name) for name, q in figures],
+                left=(0, 2, 3),
+            )
+            print()
+            print_records(changes, Format.TABLE)
+    return 0
+
+
+def roofline_points(options: argparse.Namespace) -> int:
+    """The ridge, where decode steps and prefills stand under the roof, and the batch at the ridge."""
+    device = _device(options)
+    model = None if options.model is None else _model(options.model, options.dtype)
+    box, element_bytes = _box(options, device, model), CACHE_TYPE_BYTES[options.kv_dtype]
+    if box.C is None:
+        raise SettingsError("No arithmetic rate is known here. Give it in TFLOP/s, as in --peak 100.")
+    found = roofline.roofline(
+        model,
+        box.C,
+        box.B,
+        batches=options.batch,
+        prompts=options.prompts,
+        t=options.context,
+        element_bytes=element_bytes,
+        bytes_per_parameter=None
+        if options.bytes_per_parameter is None and model is not None
+        else _given(
+            "bytes a parameter",
+            options.bytes_per_parameter or HALF_PRECISION_BYTES,
+            Unit.BYTES,
+            "bytes_per_parameter",
+        ),
+        M=box.M,
+    )
+    match options.format:
+        case Format.JSON:
+            print_json(plain(found))
+        case Format.CSV:
+            print_records(found.points, Format.CSV)
+        case _:
+            _print_box([box], device, options.kv_dtype)
+            if model is not None:
+                print(f"{_label(model)} · {options.context:,} tokens of context")
+            print_records(found.points, Format.TABLE)
+            print()
+            for sentence in roofline.sentences(found):
+                print(sentence)
+    if model is not None:
+        _say_notes(model)
+    return 0
+
+
+def _print_levers(model: Model, t: int, b: int, element_bytes: float, box: Box, chosen: Format) -> None:
+    found = levers.levers(model, t, b, element_bytes, box)
+    if chosen is Format.TABLE:
+        now = batch.ceiling(model, t, b, element_bytes, box).tokens_per_second_each
+        print(f"{_label(model)} · {t:,} tokens of context, batch {b} · ceiling {written(now)} tok/s")
+    print_records(found, chosen)
+
+
+def _print_columns(found: Sequence[Ceiling], places: Sequence[tuple[int, int]]) -> None:
+    """One model in full: over context at the first batch, then over batch at each context that has several."""
+    first = places[0][1]
+    print_records([c for c in found if c.batch == first], Format.TABLE, without=("model",))
+    for context, _ in _contexts_of_several(places):
+        print()
+        print_records([c for c in found if c.context == context], Format.TABLE, without=("model",))
+
+
+def _print_side_by_side(
+    names: Sequence[str], found: Sequence[Sequence[Ceiling]], places: Sequence[tuple[int, int]]
+) -> None:
+    """Models beside each other: over context at the first batch, then over batch at each context that has several."""
+    at = [{(c.context, c.batch): c for c in records} for records in found]
+    first = places[0][1]
+    print(f"batch {first}: ceiling of each sequence in tokens/s, and GB read a step")
+    contexts = [t for t, b in places if b == first]
+    _print_block("context", names, contexts, lambda i, t: _rate_and_bytes(at[i][t, first]))
+    for context, batches in _contexts_of_several(places):
+        print(f"\n{context:,} tokens in each sequence: ceiling of each / of all together, in tokens/s")
+        of_context = [{b: c for (t, b), c in records.items() if t == context} for records in at]
+        _print_block("batch", names, batches, partial(_batch_cell, of_context))
+
+
+def _contexts_of_several(places: Sequence[tuple[int, int]]) -> list[tuple[int, list[int]]]:
+    """Each context for which there are several batches, with them."""
+    batches = {context: sorted({b for t, b in places if t == context}) for context, _ in places}
+    return [(context, several) for context, several in batches.items() if len(several) > 1]
+
+
+def _print_block(heading: str, names: Sequence[str], keys: Iterable[int], cell: Callable[[int, int], str]) -> None:
+    print_table((heading, *names), [(f"{key:,}", *(cell(i, key) for i in range(len(names)))) for key in keys], left=())
+
+
+def _batch_cell(found: Sequence[Mapping[int, Ceiling]], model: int, b: int) -> str:
+    return _each_and_total(found[model][b])
+
+
+def _rate_and_bytes(found: Ceiling) -> str:
+    return f"{_tenths(found.tokens_per_second_each.value)}  {found.bytes_per_step.value / 1e9:>5.1f} GB"
+
+
+def _each_and_total(found: Ceiling) -> str:
+    return f"{_tenths(found.tokens_per_second_each.value)} / {found.tokens_per_second_total.value:>5,.0f}"
+
+
+def _tenths(rate: float) -> str:
+    return f"{rate:,.1f}" if rate >= 1 else format_cell_number(rate)
+
+
+def _places(contexts: Sequence[int] | None, batches: Sequence[int] | None) -> list[tuple[int, int]]:
+    """Contexts at batch 1 and batches at one context where neither is given; every pair of those that are."""
+    if contexts is None and batches is None:
+        at_one = [(t, 1) for t in CONTEXTS]
+        return at_one + [(BATCH_CONTEXT, b) for b in BATCHES if (BATCH_CONTEXT, b) not in at_one]
+    return [(t, b) for t in contexts or (BATCH_CONTEXT,) for b in batches or (1,)]
+
+
+def _model(name: str, dtype: str | None) -> Model:
+    model = resolve(name)
+    return model if dtype is None else model.in_dtype(dtype)
+
+
+def _device(options: argparse.Namespace) -> Device | None:
+    """The device named; this machine where no rate was given instead, None where one was."""
+    if options.hardware is not None:
+        return device_named(options.hardware)
+    return None if options.bandwidth is not None else device_named(THIS_MACHINE)
+
+
+def _box(options: argparse.Namespace, device: Device | None, model: Model | None) -> Box:
+    """What was given on the command line, and the device's figures for the rest."""
+    B, C, M = options.bandwidth, options.compute, options.memory
+    box = Box(
+        B=device.bandwidth if device is not None else _given("bandwidth", B * 1e9, Unit.BYTES_PER_SECOND, "B"),
+        C=None if device is None else device.compute_for("float16" if model is None else model.main_type),
+        M=None if device is None else device.memory,
+    )
+    return Box(
+        B=box.B if B is None else _given("bandwidth", B * 1e9, Unit.BYTES_PER_SECOND, "B"),
+        C=box.C if C is None else _given("arithmetic rate", C * 1e12, Unit.FLOP_PER_SECOND, "C"),
+        M=box.M if M is None else _given("memory", M * 1e9, Unit.BYTES, "M"),
+    )
+
+
+def _given(name: str, value: float, unit: Unit, symbol: str) -> Quantity:
+    return Quantity(name, value, unit, Origin.ASSUMED, symbol, source=GIVEN)
+
+
+def _label(model: Model) -> str:
+    return f"{model.name} · {model.architecture} · {model.quantisation}"
+
+
+def _print_box(boxes: Sequence[Box], device: Device | None, kv_dtype: str) -> None:
+    """The figures that the tables rest on, each with its origin and source."""
+    if device is not None:
+        print(device.title)
+    for figure in dict.fromkeys(figure for box in boxes for figure in (box.B, box.C, box.M) if figure is not None):
+        print(f"  {figure.symbol} {figure} [{figure.origin}: {figure.source or figure.formula}]")
+    if device is not None and device.measured_read is not None:
+        print(f"  read at {device.measured_read} by whoever measured it [{device.measured_read.source}]")
+    print(f"  cache in {kv_dtype}\n")
+
+
+def _crossover_sentence(found: PrefillCeiling) -> str:
+    if found.crossover_tokens is None:
+        return "No arithmetic rate is known here, so the bytes alone decide: give --compute for the other clock and n*."
+    return f"n* = {found.crossover_tokens}: from there on arithmetic takes longer than fetching the weights."
+
+
+def _say_limits(model: Model, found: Sequence[Ceiling]) -> None:
+    """What a person must know of a table: what does not fit, what is past the model's context, what is not modelled."""
+    unfit = [c for c in found if c.bound is Limit.MEMORY]
+    if unfit:
+        least = min(unfit, key=lambda c: c.memory_needed_bytes.value)
+        which = "at any of these" if len(unfit) == len(found) else f"from {least.memory_needed_bytes} on"
+        note(f"{model.name} does not fit {which}: batch {least.batch} at {least.context:,} tokens needs that much.")
+    if model.context_limit is not None and any(c.context > model.context_limit for c in found):
+        note(f"{model.name} was made for contexts of up to {model.context_limit:,} tokens.")
+    _say_notes(model)
+
+
+def _say_notes(model: Model) -> None:
+    """What isn't modelled of it; a preset's notes are on where its figures come from, and `presets NAME` shows them."""
+    for sentence in () if model.kind is ModelKind.PRESET else model.notes:
+        note(f"{model.name}: {sentence}")

@@ -1,0 +1,38 @@
+"""The commands that open the app or measure: none, and sweep."""
+
+import argparse
+import sys
+
+from workbench.experiments.settings import SweepSettings
+from workbench.headless import run_sweeps
+from workbench.output import Format, note
+from workbench.tracks import opened_on, track_settings
+
+
+def open_app(options: argparse.Namespace) -> int:
+    """The app, or the same first run without it where there is no terminal."""
+    opening = opened_on(options.preset)
+    if sys.stdin.isatty() and sys.stdout.isatty():
+        from workbench.ui.app import run_app
+
+        return run_app(opening)
+    note("There is no terminal here, so the first run is done without the screen. `workbench --help` lists commands.")
+    return run_sweeps([track_settings(opening)], Format.TABLE)
+
+
+def sweep(options: argparse.Namespace) -> int:
+    """A sweep of each kind of weights asked for."""
+    settings = [
+        SweepSettings(
+            model=options.model,
+            weights=weights,
+            prompts=SweepSettings.prompts if options.prompts is None else options.prompts,
+            new_tokens=options.new_tokens,
+            repeats=options.repeats,
+            dtype=options.dtype,
+            device=options.device,
+            threads=options.threads,
+        )
+        for weights in options.weights
+    ]
+    return run_sweeps(settings, options.format)

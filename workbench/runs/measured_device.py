@@ -1,0 +1,80 @@
+"""This machine as a device: what its runs have measured, or what is assumed until there is one."""
+
+from workbench.errors import StoreError
+from workbench.hardware.device import Device
+from workbench.hardware.devices import device
+from workbench.hardware.machine import THIS_MACHINE, this_machine
+from workbench.quantity import Origin, Quantity, Unit
+from workbench.runs.row import Row
+from workbench.runs.store import Store, store_path
+
+ASSUMED_READ = Quantity(
+    "read rate of a small box",
+    12e9,
+    Unit.BYTES_PER_SECOND,
+    Origin.ASSUMED,
+    "B",
+    source="nothing has been measured on this machine yet: a sweep measures it",
+)
+ASSUMED_FLOP_PER_CORE = 60e9
+_FORMATS = {"float32": "fp32", "bfloat16": "fp16", "float16": "fp16"}
+
+
+def assumed_compute(cores: int) -> Quantity:
+    """The arithmetic rate taken for a machine on which none has been measured."""
+    return Quantity(
+        f"arithmetic rate of {cores} cores",
+        ASSUMED_FLOP_PER_CORE * cores,
+        Unit.FLOP_PER_SECOND,
+        Origin.ASSUMED,
+        "C",
+        source="nothing has been measured on this machine yet: a sweep measures it",
+    )
+
+
+def device_named(name: str) -> Device:
+    """The device of that name, or this machine; raises SettingsError with the nearest known name."""
+    return this_device() if name.strip().lower() in (THIS_MACHINE, "this-machine") else device(name)
+
+
+def this_device() -> Device:
+    """This machine with the rates its latest runs on the CPU measured; assumed ones where there is no run."""
+    machine = this_machine()
+    rows = _measured_rows(str(machine))
+    read = next((_rate("read rate of this machine", r, r.read_gb_per_s, "B") for r in rows if r.read_gb_per_s), None)
+    compute: dict[str, Quantity] = {}
+    for row in rows:
+        form = _FORMATS.get(row.dtype)
+        if form and row.peak_gflop_per_s and form not in compute:
+            compute[form] = _rate(f"{row.dtype} arithmetic of this machine", row, row.peak_gflop_per_s, "C")
+    return Device(
+        name=THIS_MACHINE,
+        title=str(machine),
+        bandwidth=read or ASSUMED_READ,
+        memory=Quantity(
+            "memory this process may use",
+            machine.memory_bytes,
+            Unit.BYTES,
+            Origin.MEASURED,
+            "M",
+            source="the system, within this process's own limits",
+        ),
+        compute=compute or {"fp32": assumed_compute(machine.cores)},
+    )
+
+
+def _measured_rows(machine: str) -> list[Row]:
+    """The latest rows measured on this machine's CPU, newest first; none where there is no store to read."""
+    if not store_path().is_file():
+        return []
+    try:
+        with Store() as store:
+            return store.latest_rates(machine, "cpu")
+    except StoreError:
+        return []
+
+
+def _rate(name: str, row: Row, giga: float | None, symbol: str) -> Quantity:
+    unit = Unit.BYTES_PER_SECOND if symbol == "B" else Unit.FLOP_PER_SECOND
+    source = f"when run {row.run_id} began, on {row.model} in {row.dtype}"
+    return Quantity(name, (giga or 0.0) * 1e9, unit, Origin.MEASURED, symbol, source=source)
