@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM, initialization
+from transformers import AutoModelForCausalLM, initialization
 from transformers.utils import logging as transformers_logging
 
+from workbench.engines.meta_device import auto_class, known_settings
 from workbench.engines.synthetic import fill
 from workbench.errors import MemoryRefused, ModelError, WorkbenchError
 from workbench.experiments.plan import Plan
@@ -39,20 +40,14 @@ def load_model(planned: Plan, device: torch.device) -> Any:
 
 
 def _synthetic(model: Model, dtype: torch.dtype, device: torch.device) -> Any:
-    config = _config(model)
+    config = known_settings(model.config or {}, model.source)
+    chosen = auto_class(config, model.source)
     with initialization.no_init_weights(), torch.device(device):
-        built = AutoModelForCausalLM.from_config(config, dtype=dtype, trust_remote_code=False)
+        built = chosen.from_config(config, dtype=dtype, trust_remote_code=False)
     # Tying is part of the initialisation that was left out.
     built.tie_weights()
     fill(built, getattr(config, "initializer_range", None) or DEFAULT_SCALE)
     return built
-
-
-def _config(model: Model) -> Any:
-    if model.path is not None:
-        return AutoConfig.from_pretrained(model.path, local_files_only=True, trust_remote_code=False)
-    values = dict(model.config or {})
-    return AutoConfig.for_model(values.pop("model_type"), **values)
 
 
 def _real(model: Model, dtype: torch.dtype, device: torch.device) -> Any:

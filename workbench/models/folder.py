@@ -1,15 +1,15 @@
 """A Model from a Hugging Face folder: config.json and safetensors headers. Nothing in it is ever run."""
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from workbench.errors import ModelError
-from workbench.models.config_layout import config_layout, text_config
-from workbench.models.layout import unique
+from workbench.models.config_layout import EXTRA_LAYERS, layer_count, text_config
+from workbench.models.described import described_model
 from workbench.models.model import Model, ModelKind
+from workbench.models.quantised import quantisation_name
 from workbench.models.safetensors_header import (
     INDEX_NAMES,
     SafetensorsTable,
@@ -17,55 +17,74 @@ from workbench.models.safetensors_header import (
     read_shards,
     unpacked,
 )
-from workbench.models.tensors import Tensor, group_tensors
+from workbench.models.tensors import Tensor, layers_stored
+from workbench.models.unweighted import quantisation_settings, unweighted_model
 
+MOST_SETTINGS_BYTES = 50_000_000
 _PICKLED = ("*.bin", "*.pt", "*.pth")
 
 
 def read_folder(folder: Path) -> Model:
-    """The model of a folder with config.json and safetensors weights.
+    """The model of a folder with config.json, and safetensors weights if it has any.
 
     Raises ModelError that says which it is: no such folder, no config.json, a config.json that is not JSON,
-    no weights, pickled weights only, a shard missing, or a damaged file.
+    pickled weights only, a shard missing, a damaged file, or settings that are not the weights' own.
     """
     config = read_config(folder)
+    where = folder / "config.json"
     table = _weights(folder)
-    inner = text_config(config)
-    layout = config_layout(config, f"{folder / 'config.json'}")
-    quantisation = config.get("quantization_config") or inner.get("quantization_config")
-    tensors = unpacked(table, quantisation or config.get("quantization"))
-    tied = inner.get("tie_word_embeddings", config.get("tie_word_embeddings"))
-    grouped = group_tensors(
-        tensors,
-        layers=layout.layers,
-        tied=tied if isinstance(tied, bool) else None,
-        experts=layout.experts,
-        experts_used=layout.experts_used,
-    )
-    notes = [*layout.notes, *table.notes, *grouped.notes]
+    if table is None:
+        return unweighted_model(config, name=_folder_name(folder), where=where, path=folder)
+    quantisation = quantisation_settings(config)
+    tensors = unpacked(table, dict(quantisation) if quantisation is not None else None)
+    notes = list(table.notes)
     if config.get("auto_map"):
-        notes.append("The folder ships code of its own (auto_map): it is never run, so this model can't be measured.")
-    vocabulary = inner.get("vocab_size")
-    return Model(
+        notes.append("The folder ships code of its own (auto_map): it is never run.")
+    notes += _check_layers(config, tensors, folder)
+    return described_model(
+        config,
+        tensors,
         name=_folder_name(folder),
         source=str(folder),
         kind=ModelKind.FOLDER,
-        architecture=str(inner.get("model_type") or config.get("model_type") or "unknown"),
-        quantisation=_quantisation(quantisation or config.get("quantization"), tensors),
-        groups=grouped.groups,
-        kv_layers=layout.kv_layers,
-        attention_layers=layout.attention_layers,
-        vocabulary=grouped.vocabulary or (vocabulary if isinstance(vocabulary, int) else 0),
-        hidden=layout.hidden,
-        context_limit=layout.context_limit,
-        tied_embeddings=grouped.tied,
+        quantisation=quantisation_name(quantisation) if quantisation is not None else _commonest_type(tensors),
         file_bytes=table.file_bytes,
         path=folder,
-        experts=layout.experts,
-        experts_used=layout.experts_used,
-        config=config,
-        notes=unique(notes),
+        notes=notes,
     )
+
+
+def read_settings_file(path: Path) -> Model:
+    """The model of a file that holds a model's settings, whatever its name, without weights.
+
+    Raises ModelError for a file that holds something else, or settings that are damaged.
+    """
+    config = _decoded(path)
+    if "model_type" not in config:
+        raise ModelError(
+            f"{path} is JSON without a model_type, so it is not a model's settings. Name a config.json, a model's "
+            "folder or a .gguf file."
+        )
+    name = _folder_name(path.parent) if path.name == "config.json" else path.stem
+    return unweighted_model(config, name=name, where=path, path=path)
+
+
+def _check_layers(config: Mapping[str, Any], tensors: Sequence[Tensor], folder: Path) -> list[str]:
+    """Refuse weights of more layers than the settings state; of fewer, a sentence that says so."""
+    inner = text_config(config)
+    layers = layer_count(inner, f"{folder / 'config.json'}")
+    stored = layers_stored(tensors)
+    if layers is None or not stored:
+        return []
+    extra = next((inner[key] for key in EXTRA_LAYERS if isinstance(inner.get(key), int)), 0)
+    if stored > layers + extra:
+        raise ModelError(
+            f"The weights in {folder} are of {stored:,} layers, and its config.json says there are {layers:,}. "
+            "Settings and weights are of different models; download them again together."
+        )
+    if stored < layers:
+        return [f"The weights have {stored:,} of the {layers:,} layers that the settings state: parts are missing."]
+    return []
 
 
 def read_config(folder: Path) -> dict[str, Any]:
@@ -83,16 +102,26 @@ def read_config(folder: Path) -> dict[str, Any]:
             f"{folder} has no config.json, so it is not a Hugging Face model's folder. "
             "Name the folder that holds config.json, or a .gguf file."
         )
+    return _decoded(path)
+
+
+def _decoded(path: Path) -> dict[str, Any]:
     try:
-        config = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        if path.stat().st_size > MOST_SETTINGS_BYTES:
+            raise ModelError(f"{path} is larger than a model's settings are. Name a config.json.")
+        # The standard library's reader, as published settings hold its Infinity.
+        config = json.loads(path.read_bytes().decode("utf-8-sig"))
+    except (ValueError, RecursionError) as error:
         raise ModelError(f"{path} is not a valid JSON object ({error}). Download it again.") from error
     except OSError as error:
         raise ModelError(f"{path} can't be read: {error}.") from error
+    if not isinstance(config, dict):
+        raise ModelError(f"{path} is not a valid JSON object (it is a {type(config).__name__}). Download it again.")
     return config
 
 
-def _weights(folder: Path) -> SafetensorsTable:
+def _weights(folder: Path) -> SafetensorsTable | None:
+    """The tensors stored in the folder, or None where there are none."""
     for name in INDEX_NAMES:
         if (folder / name).is_file():
             return read_shards(folder, folder / name)
@@ -118,10 +147,7 @@ def _weights(folder: Path) -> SafetensorsTable:
             f"{folder} has pickled weights only, which can run code when opened, so they never are. "
             "Download the model's safetensors files, or convert it to them."
         )
-    raise ModelError(
-        f"{folder} has config.json but no weights (no model.safetensors, no {INDEX_NAMES[0]}). "
-        "Download the model's safetensors files."
-    )
+    return None
 
 
 def _folder_name(folder: Path) -> str:
@@ -132,13 +158,8 @@ def _folder_name(folder: Path) -> str:
     return resolved.name or str(folder)
 
 
-def _quantisation(settings: object, tensors: tuple[Tensor, ...]) -> str:
-    """The method that the settings name with its bits, or the type that takes most of the bytes."""
-    if isinstance(settings, Mapping):
-        method = settings.get("quant_method") or ("mlx" if "group_size" in settings else None)
-        bits = settings.get("bits")
-        if method:
-            return f"{method} {bits}-bit" if bits else str(method)
+def _commonest_type(tensors: Sequence[Tensor]) -> str:
+    """The element type that takes most of the bytes."""
     by_type: dict[str, int] = {}
     for tensor in tensors:
         by_type[tensor.type] = by_type.get(tensor.type, 0) + tensor.bytes

@@ -53,11 +53,13 @@ SLIDING_FAMILIES: Mapping[str, Sliding] = {
     "ministral": Sliding(None),
     "mistral": Sliding(None),
     "mixtral": Sliding(None),
+    "moshi": Sliding(None),
     "olmo2": Sliding(4),
     "olmo3": Sliding(4, window=4096),
     "phi3": Sliding(None),
     "phimoe": Sliding(None),
     "plamo3": Sliding(8),
+    "recurrent_gemma": Sliding(None, window=2048),
     "smallthinker": Sliding(4, full_first=True, window=4096),
     "starcoder2": Sliding(None),
 }
@@ -76,14 +78,14 @@ def full_or_sliding(
     return KvLayer(kind, kv_heads * (key_dim + value_dim), window, constant_elements)
 
 
-def latent(rank: int, rope_dim: int) -> KvLayer:
+def latent(rank: int, rope_dim: int, window: int | None = None) -> KvLayer:
     """A layer that keeps one compressed vector a token: rank + rope_dim elements (DeepSeek-V2's paper)."""
-    return KvLayer(KvKind.LATENT, rank + rope_dim)
+    return KvLayer(KvKind.LATENT, rank + rope_dim, window)
 
 
-def latent_attention(heads: int, rank: int, rope_dim: int) -> AttentionLayer:
+def latent_attention(heads: int, rank: int, rope_dim: int, window: int | None = None) -> AttentionLayer:
     """Attention on the compressed vectors themselves: scores over rank + rope_dim, values over rank."""
-    return AttentionLayer(heads, rank + rope_dim // 2)
+    return AttentionLayer(heads, rank + rope_dim // 2, window)
 
 
 def recurrent(elements: int) -> KvLayer:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from workbench.errors import ModelError
-from workbench.models.folder import read_folder
+from workbench.models.folder import read_folder, read_settings_file
 from workbench.models.gguf import part_names
 from workbench.models.gguf_model import read_gguf_model
 from workbench.models.model import Model
@@ -58,13 +58,15 @@ def _is_text(name: str) -> bool:
 
 
 def _read_file(path: Path) -> Model:
-    if path.suffix.lower() == ".safetensors" or path.name in ("config.json", "model.safetensors.index.json"):
+    if path.suffix.lower() == ".safetensors" or path.name.endswith(".safetensors.index.json"):
         raise ModelError(f"{path} is one file of a model. Name the folder it is in: {path.parent}.")
     if path.suffix.lower() in (".bin", ".pt", ".pth"):
         raise ModelError(
             f"{path} may be pickled weights, which can run code when opened, so it never is. "
             "Name a folder with safetensors, or a .gguf file."
         )
+    if path.suffix.lower() == ".json":
+        return read_settings_file(path)
     return read_gguf_model(path)
 
 

@@ -1,17 +1,19 @@
 """The tensors of a model from its config.json by arithmetic, for the decoder families that presets use."""
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from workbench.errors import ModelError, unknown_name
-from workbench.models.config_layout import config_layout
-from workbench.models.layout import unique
+from workbench.models.config_layout import MOST_LAYERS
+from workbench.models.described import described_model
 from workbench.models.model import DTYPE_BYTES, Model, ModelKind
-from workbench.models.tensors import Tensor, group_tensors
+from workbench.models.tensors import Tensor
 
 Config = Mapping[str, Any]
 Shapes = Iterator[tuple[str, tuple[int, ...]]]
 
+_OWN_HEAD_DIM = {"qwen3": 128, "gpt_oss": 64}
 FAMILIES = ("gpt_oss", "llama", "mistral", "qwen2", "qwen3", "qwen3_moe")
 
 
@@ -23,38 +25,22 @@ def shape_model(config: Config, *, name: str, source: str, quantisation: str | N
     dtype = str(config.get("dtype") or config.get("torch_dtype") or "bfloat16").removeprefix("torch.")
     if dtype not in DTYPE_BYTES:
         raise ModelError(f"The settings of {name}: {unknown_name('dtype', dtype, DTYPE_BYTES)}")
-    layout = config_layout(config, name)
-    tensors = []
-    for tensor, shape in tensor_shapes(config, name):
-        parameters = 1
-        for size in shape:
-            parameters *= size
-        tensors.append(Tensor(tensor, shape, dtype, parameters, parameters * DTYPE_BYTES[dtype]))
-    grouped = group_tensors(
-        tensors,
-        layers=layout.layers,
-        tied=bool(config.get("tie_word_embeddings", False)),
-        experts=layout.experts,
-        experts_used=layout.experts_used,
-    )
-    return Model(
+    return described_model(
+        config,
+        shape_tensors(config, name, dtype),
         name=name,
         source=source,
         kind=ModelKind.PRESET,
-        architecture=str(config["model_type"]),
         quantisation=quantisation or dtype,
-        groups=grouped.groups,
-        kv_layers=layout.kv_layers,
-        attention_layers=layout.attention_layers,
-        vocabulary=config["vocab_size"],
-        hidden=layout.hidden,
-        context_limit=layout.context_limit,
-        tied_embeddings=grouped.tied,
-        file_bytes=None,
-        experts=layout.experts,
-        experts_used=layout.experts_used,
-        config=config,
-        notes=unique([*layout.notes, *grouped.notes]),
+    )
+
+
+def shape_tensors(config: Config, name: str, dtype: str) -> tuple[Tensor, ...]:
+    """Every tensor, in `dtype`; raises ModelError as `tensor_shapes` does."""
+    size = DTYPE_BYTES[dtype]
+    return tuple(
+        Tensor(tensor, shape, dtype, math.prod(shape), math.prod(shape) * size)
+        for tensor, shape in tensor_shapes(config, name)
     )
 
 
@@ -71,7 +57,10 @@ def tensor_shapes(config: Config, name: str) -> Shapes:
         )
     h, V = _setting(config, "hidden_size", name), _setting(config, "vocab_size", name)
     yield "model.embed_tokens.weight", (V, h)
-    for index in range(_setting(config, "num_hidden_layers", name)):
+    layers = _setting(config, "num_hidden_layers", name)
+    if layers > MOST_LAYERS:
+        raise ModelError(f"{name} claims {layers:,} layers in its settings, which no model has.")
+    for index in range(layers):
         layer = f"model.layers.{index}"
         yield from _attention(config, name, f"{layer}.self_attn", h)
         yield from _feed_forward(config, name, f"{layer}.mlp", h, index)
@@ -90,11 +79,15 @@ def _setting(config: Config, key: str, name: str) -> int:
     return value
 
 
+def _optional(config: Config, key: str, name: str) -> int | None:
+    return None if config.get(key) is None else _setting(config, key, name)
+
+
 def _attention(config: Config, name: str, prefix: str, h: int) -> Shapes:
     family = config["model_type"]
     heads = _setting(config, "num_attention_heads", name)
-    kv_heads = config.get("num_key_value_heads") or heads
-    head_dim = config.get("head_dim") or (128 if family == "qwen3" else h // heads)
+    kv_heads = _optional(config, "num_key_value_heads", name) or heads
+    head_dim = _optional(config, "head_dim", name) or _OWN_HEAD_DIM.get(family) or h // heads
     q, kv = heads * head_dim, kv_heads * head_dim
     biased = bool(config.get("attention_bias", family == "gpt_oss"))
     bias_qkv = biased or family == "qwen2"
@@ -126,7 +119,7 @@ def _feed_forward(config: Config, name: str, prefix: str, h: int, index: int) ->
         yield f"{prefix}.experts.down_proj", (E, f, h)
         yield f"{prefix}.experts.down_proj_bias", (E, h)
         return
-    if family == "qwen3_moe" and _routed(config, index):
+    if family == "qwen3_moe" and _routed(config, index, name):
         E, f = _setting(config, "num_experts", name), _setting(config, "moe_intermediate_size", name)
         yield f"{prefix}.gate.weight", (E, h)
         yield f"{prefix}.experts.gate_up_proj", (E, 2 * f, h)
@@ -140,9 +133,9 @@ def _feed_forward(config: Config, name: str, prefix: str, h: int, index: int) ->
             yield f"{prefix}.{part}.bias", (rows,)
 
 
-def _routed(config: Config, index: int) -> bool:
+def _routed(config: Config, index: int, name: str) -> bool:
     """Whether a layer of a qwen3_moe has experts: those named dense, and those between sparse steps, don't."""
-    return (
-        index not in (config.get("mlp_only_layers") or ())
-        and (index + 1) % (config.get("decoder_sparse_step") or 1) == 0
-    )
+    dense = config.get("mlp_only_layers") or ()
+    if not isinstance(dense, list | tuple):
+        raise ModelError(f"The settings of {name} need mlp_only_layers as a list of layers, and it is {dense!r}.")
+    return index not in dense and (index + 1) % (_optional(config, "decoder_sparse_step", name) or 1) == 0

@@ -42,46 +42,58 @@ _PATTERNS: tuple[tuple[str, str, Read], ...] = (
     (
         "vision and audio towers",
         r"^(v|mm|a|resampler)\.|\bvisual\.|vision_|\.vis_|audio_|multi_modal_projector|mm_projector|image_newline"
-        r"|^mlp1\.|^model\.(connector|projector)\.|embed_vision|embed_audio",
+        r"|^mlp1\.|^model\.(connector|projector|aligner|perceiver)\.|embed_vision|embed_audio|video_tower|vqmodel|qformer"
+        r"|query_tokens|resampler_model|visual_embeddings_table|audio_encoder|^model\.generation_|view_separator",
         Read.NONE,
     ),
     (EXTRA_HEADS, r"\.nextn\.|(^|\.)mtp[._]|\.(eh_proj|enorm|hnorm|shared_head)\b", Read.NONE),
-    ("encoder", r"^(enc\.|encoder\.|model\.encoder\.)", Read.NONE),
+    ("encoder", r"^(enc\.|encoder\.|model\.encoder\.|text_encoder\.)", Read.NONE),
     ("per-layer embeddings", r"^per_layer_token_embd|embed_tokens_per_layer", Read.ONE_ROW),
     ("position embedding", r"^position_embd|\bwpe\.|embed_positions|position_embeddings", Read.ONE_ROW),
-    ("norms", r"norm|\bln_|layer_?norm|\.ln\d", Read.ALL),
+    ("norms", r"norm|\b(pre_)?ln_?|layer_?norm|\.LayerNorm\.", Read.ALL),
     (
         EMBEDDING,
-        r"^token_embd\.|\bembed_tokens\.|\bwte\.|word_embeddings\.|^tok_embeddings\.|\bembed_in\.|\bembeddings\.weight",
+        r"^token_embd\.|\bembed_tokens\.|\bwte\.|word_embeddings\.|^tok_embeddings\.|\bembed_in\.|\bembeddings\.weight"
+        r"|(^|\.)shared\.weight|\btok_embeddings\.|\bword_embedding\.",
         Read.ONE_ROW,
     ),
-    (HEAD, r"^output\.|\blm_head\.|\bembed_out\.", Read.ALL),
+    (HEAD, r"^output\.|\blm_head\.|\bembed_out\.|^head\.weight", Read.ALL),
     ("shared experts", r"shexp|shared_expert|shared_mlp", Read.ALL),
     (
-        ROUTED,
-        r"_(ch)?exps\b|\.experts?\b|\.ffn_(gate|up|down)\.\d+\.|block_sparse_moe\.(input|output)_linear",
-        Read.ROUTED,
-    ),
-    (
         "router",
-        r"ffn_gate_inp|exp_probs_b|\.router\b|\.mlp\.gate\.|block_sparse_moe\.gate\.|\.moe\.gate\."
-        r"|e_score_correction_bias|\.moe_statics\.",
+        r"ffn_gate_inp|exp_probs_b|\.router\b|\.(mlp|mixer|feed_forward)\.gate\.|block_sparse_moe\.gate\.|\.moe\.gate\."
+        r"|e_score_correction_bias|expert_bias|\.moe_statics\.",
         Read.ALL,
     ),
     (
+        ROUTED,
+        r"_(ch)?exps\b|\.experts?\b|\.ffn_(gate|up|down)\.\d+\.|\.(block_sparse_moe|mlp)\.(input|output)_linear",
+        Read.ROUTED,
+    ),
+    ("attention projections", r"\.mixer\.[qkvo]_proj\.", Read.ALL),
+    ("feed-forward", r"\.mixer\.(gate|up|down|fc1_latent|fc2_latent)_proj\.|\.temporal_block\.mlp", Read.ALL),
+    (
         "recurrent mixers",
-        r"\.ssm_|\.shortconv\.|time_mix|channel_mix|linear_attn|\.mamba\.|\.mixer\.|\.conv\.|\.ssm\.",
+        r"\.ssm_|\.shortconv\.|time_mix|channel_mix|linear_attn|\.mamba\.|\.mixer\.|\.conv\.|\.ssm\."
+        r"|\.temporal_block\.|\.mlstm_layer\.|\.time_(decay|first)",
         Read.ALL,
     ),
     (
         "attention projections",
-        r"\.attn_|self_attn|self_attention|\.attention\.|\.attn\.|cross_attn|encoder_attn|\.indexer\.",
+        r"\.attn_|self_attn|self_attention|\.attention\.|\.attn\.|cross_?attn|encoder_attn|\.indexer\.|SelfAttention"
+        r"|EncDecAttention|multi_head_attention|crossattention",
         Read.ALL,
     ),
-    ("feed-forward", r"\.ffn_|\.mlp\.|feed_forward|\.block_sparse_moe\.|\.fc[12]\.|\.dense_", Read.ALL),
+    (
+        "feed-forward",
+        r"\.ffn_|\.mlps?\.|feed_forward|\.block_sparse_moe\.|\.fc[12]\.|\.dense_|\.ffn\.|DenseReluDense|mlp_block"
+        r"|intermediate\.dense|output\.dense",
+        Read.ALL,
+    ),
     (
         OTHER,
-        r"rope_|rotary|inv_freq|layer_output_scale|layer_scalar|altup|laurel|per_layer|\.inp_gate|\.proj\.",
+        r"rope_|rotary|inv_freq|layer_output_scale|layer_scalar|altup|laurel|per_layer|\.inp_gate|\.proj\."
+        r"|token_type_embeddings|_residual$|\.linear\.weight",
         Read.ALL,
     ),
 )
@@ -92,6 +104,7 @@ _ORDER = (
 )  # fmt: skip
 _NUMBER = re.compile(r"\.\d+(?=\.)")
 _LAYER = re.compile(r"(?:^|\.)(?:layers|blk|h|blocks)\.(\d{1,9})\.")
+_CROSSING = ("cross_attn", "encoder_attn", "EncDecAttention", "crossattention")
 
 
 @lru_cache(maxsize=4096)
@@ -113,6 +126,16 @@ def _place(name: str, layers: int | None) -> tuple[str, Read, bool]:
         if layer and int(layer[1]) >= layers:
             return EXTRA_HEADS, Read.NONE, True
     return *purpose, True
+
+
+def layers_stored(tensors: Iterable[Tensor]) -> int:
+    """How many blocks of the decoder the names number, extra prediction heads among them."""
+    numbered = (
+        _LAYER.search(t.name)
+        for t in tensors
+        if (found := _purpose(_NUMBER.sub(".0", t.name))) is None or found[1] is not Read.NONE
+    )
+    return max((int(found[1]) + 1 for found in numbered if found), default=0)
 
 
 def group_tensors(
@@ -153,7 +176,7 @@ def group_tensors(
     if unknown:
         shown = ", ".join(unknown[:3]) + (f" and {len(unknown) - 3} more" if len(unknown) > 3 else "")
         notes.append(f"Tensors of unknown purpose are counted as read in full: {shown}.")
-    if any("cross_attn" in t.name or "encoder_attn" in t.name for t, _, _, _ in placed):
+    if any(read is not Read.NONE and any(sign in tensor.name for sign in _CROSSING) for tensor, _, read, _ in placed):
         notes.append("Cross-attention over an encoder's output is not modelled: its cache is left out.")
     if any(group == "encoder" for _, group, _, _ in placed):
         notes.append("The encoder runs once for a prompt: it is counted as not read by a decode step.")

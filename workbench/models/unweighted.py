@@ -1,0 +1,112 @@
+"""A Model from a config.json without weights: by arithmetic for the families of shape.py, else from its class."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from workbench.errors import ModelError, unknown_name
+from workbench.models.blueprint import Blueprint, CacheLayer
+from workbench.models.config_layout import EXTRA_LAYERS, HIDDEN, config_layout, text_config
+from workbench.models.described import described_model
+from workbench.models.model import DTYPE_BYTES, KvKind, KvLayer, Model, ModelKind
+from workbench.models.quantised import quantisation_name, quantised
+from workbench.models.shape import FAMILIES, shape_tensors
+
+
+def unweighted_model(config: Mapping[str, Any], *, name: str, where: Path, path: Path) -> Model:
+    """The model that the settings in the file `where` describe, its tensors in the dtype they state.
+
+    Raises ModelError for settings that are damaged, and for an architecture that transformers does not know.
+    """
+    source = str(where)
+    notes = ["There are no weights here: the tensors are those the settings describe."]
+    dtype = stated_dtype(config, source)
+    if dtype is None:
+        notes.append("The settings state no dtype: the weights are counted in bfloat16.")
+    _check_stated(config, source)
+    kind = dtype or "bfloat16"
+    if config.get("model_type") in FAMILIES:
+        plan = Blueprint(shape_tensors(config, source, kind), config, None)
+    else:
+        plan = _from_class({**config, "dtype": kind}, source)
+    tensors = plan.tensors
+    settings = quantisation_settings(config)
+    if settings is not None:
+        tensors, note = quantised(tensors, settings)
+        notes.append(note)
+        kind = quantisation_name(settings)
+    extra = next((text_config(config)[k] for k in EXTRA_LAYERS if text_config(config).get(k)), None)
+    if extra:
+        notes.append(
+            f"Extra prediction heads ({extra} in the settings) are not counted: no step of decoding reads them."
+        )
+    model = described_model(
+        config,
+        tensors,
+        name=name,
+        source=source,
+        kind=ModelKind.FOLDER,
+        quantisation=kind,
+        in_full=plan.settings,
+        path=path,
+        notes=[*notes, *plan.notes],
+    )
+    if plan.cache is not None and not _agree(model.kv_layers, plan.cache):
+        differs = "The cache that transformers keeps for this model has other layers than those counted: not modelled."
+        return replace(model, notes=(*model.notes, differs))
+    return model
+
+
+def stated_dtype(config: Mapping[str, Any], where: str) -> str | None:
+    """The dtype the settings state, wherever they do; None where they don't.
+
+    Raises ModelError for one that is not a float type this workbench knows.
+    """
+    inner = text_config(config)
+    stated = next((c[key] for c in (config, inner) for key in ("dtype", "torch_dtype") if c.get(key)), None)
+    if stated is None or stated == "auto":
+        return None
+    dtype = str(stated).removeprefix("torch.")
+    if dtype not in DTYPE_BYTES:
+        raise ModelError(f"{where}: {unknown_name('dtype', dtype, DTYPE_BYTES)}")
+    return dtype
+
+
+def quantisation_settings(config: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """What the settings say of quantisation, under the names that transformers, llm-compressor and MLX use."""
+    inner = text_config(config)
+    keys = ("quantization_config", "compression_config", "quantization")
+    found = next((c[key] for c in (config, inner) for key in keys if c.get(key)), None)
+    return found if isinstance(found, Mapping) else None
+
+
+def _check_stated(config: Mapping[str, Any], where: str) -> None:
+    """Refuse settings that leave out the model's own size, which its class would fill in with another model's."""
+    inner = text_config(config)
+    nested = inner is not config
+    # A nested model's settings may lean on its class; the figures they do have must still be right.
+    if nested and not any(inner.get(key) for key in HIDDEN):
+        return
+    if config_layout(config, where).layers is None and not nested:
+        raise ModelError(f"{where} does not say how many layers there are. Check that it is as its maker published it.")
+
+
+def _from_class(config: Mapping[str, Any], where: str) -> Blueprint:
+    # Torch takes seconds to import, and only settings without weights of other families need it.
+    from workbench.engines.meta_device import blueprint
+
+    return blueprint(config, where)
+
+
+def _agree(ours: Sequence[KvLayer], theirs: Sequence[CacheLayer]) -> bool:
+    """Whether both keep tokens, states and windows in the same layers, in order."""
+    counted = [
+        (layer.elements_per_token > 0, layer.kind is KvKind.RECURRENT or layer.constant_elements > 0, layer.window)
+        for layer in ours
+    ]
+    return counted == [
+        (layer.keeps_tokens, layer.keeps_state, layer.window)
+        for layer in theirs
+        if layer.keeps_tokens or layer.keeps_state
+    ]
