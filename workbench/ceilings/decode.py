@@ -2,6 +2,7 @@
 
 from workbench.ceilings.experts import bytes_touched
 from workbench.ceilings.kv_cache import cache_read
+from workbench.errors import ModelError
 from workbench.models.model import Model
 from workbench.quantity import Quantity, Unit, arithmetic
 
@@ -32,7 +33,14 @@ def step_flop(model: Model, t: int, b: int = 1) -> Quantity:
 
 
 def weights_read(model: Model, b: int = 1) -> Quantity:
-    """W: bytes of weights one pass over b tokens reads, of routed experts those it touches."""
+    """W: bytes of weights one pass over b tokens reads, of routed experts those it touches.
+
+    Raises ModelError for a model of which nothing is read: nothing then bounds its rate.
+    """
+    if not (model.read_bytes_per_token and model.read_parameters):
+        raise ModelError(
+            f"{model.name} has no weights that a token reads, so there is no ceiling. Check {model.source}."
+        )
     rows = b * model.embedding_row_bytes
     shared = model.shared_read_bytes
     routed = bytes_touched(model, b)

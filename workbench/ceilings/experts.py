@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from workbench.errors import ModelError
 from workbench.models.model import Model, Read, TensorGroup
 from workbench.quantity import Origin, Quantity, Unit, arithmetic
 
@@ -12,14 +13,14 @@ def share_touched(model: Model, b: int) -> float:
     The pessimistic end: skewed routing touches fewer. 0 for a model without routed experts.
     """
     e, E = model.experts_used, model.experts
-    if not 0 < e <= E:
+    if not E:
         return 0.0
     return e / E if b == 1 else 1 - (1 - e / E) ** b
 
 
 def touched(model: Model, b: int) -> Quantity | None:
     """E·(1 − (1 − e/E)^b): experts a layer reads in a step of b tokens; None for a model without routed experts."""
-    if not model.routed_expert_bytes or not 0 < model.experts_used <= model.experts:
+    if not model.routed_expert_bytes:
         return None
     return arithmetic(
         "experts of a layer that a step reads",
@@ -82,8 +83,10 @@ def shortcut(model: Model) -> Shortcut:
 
     The two counts are the model card's where the preset states them, else the model's own; of a dense model every
     parameter counts as active. A group departs by what is read of it less its parameters counted as active, at the
-    file's average bytes a parameter.
+    file's average bytes a parameter. Raises ModelError for a model without parameters.
     """
+    if not model.parameters:
+        raise ModelError(f"{model.name} holds no parameters to set the file's size against. Check {model.source}.")
     file = arithmetic("file", model.file_bytes or model.resident_bytes, Unit.BYTES, "file", source=model.source)
     active, total = _counts(model)
     average = file.value / total.value

@@ -21,7 +21,12 @@ class Clock(StrEnum):
 
 def multiplied_parameters(model: Model) -> int:
     """N of prefill: parameters each prompt token is multiplied by; the head runs for the last one only."""
-    return model.read_parameters - model.head_parameters
+    return model.read_parameters - _head(model)
+
+
+def _head(model: Model) -> int:
+    """Parameters of the head, of which a model that stores none reads no more than it reads in all."""
+    return min(model.head_parameters, model.read_parameters)
 
 
 def attention_flop(model: Model, n: int) -> int:
@@ -37,7 +42,7 @@ def attention_flop(model: Model, n: int) -> int:
 def flop(model: Model, n: int) -> Quantity:
     """2·N·n, the head once, and attention's n² term: operations of a prefill of n tokens."""
     N = multiplied_parameters(model)
-    head, attention = 2 * model.head_parameters, attention_flop(model, n)
+    head, attention = 2 * _head(model), attention_flop(model, n)
     return arithmetic(
         "operations of the prefill",
         2 * N * n + head + attention,
@@ -92,9 +97,10 @@ def crossover_tokens(W: Quantity, N: Quantity, B: Quantity, C: Quantity) -> Quan
 def crossover(model: Model, B: Quantity, C: Quantity) -> Quantity | None:
     """n* for a model, with W as a prompt of n* tokens reads it: more tokens touch more experts.
 
-    None for a model whose tokens are multiplied by nothing but the head.
+    None for a model whose tokens are multiplied by nothing but the head, and for one whose embedding rows alone take
+    longer to read than its arithmetic.
     """
-    if multiplied_parameters(model) <= 0:
+    if not multiplied_parameters(model):
         return None
     N = arithmetic(
         "parameters each prompt token is multiplied by, without the head",
@@ -107,9 +113,9 @@ def crossover(model: Model, B: Quantity, C: Quantity) -> Quantity | None:
     for _ in range(64):
         nearer = crossover_tokens(weights_read(model, max(1, round(crossing.value))), N, B, C)
         if round(nearer.value) == round(crossing.value):
-            break
+            return crossing
         crossing = nearer
-    return crossing
+    return None
 
 
 def _written(model: Model, n: int, element_bytes: float) -> int:

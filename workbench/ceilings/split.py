@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from workbench.ceilings.decode import bytes_per_step
+from workbench.errors import SettingsError
 from workbench.models.model import Model
 from workbench.quantity import Quantity, Unit, arithmetic
 from workbench.record import headed
@@ -40,7 +41,12 @@ class Split:
 
 
 def split(model: Model, t: int, element_bytes: float, B_fast: Quantity, B_slow: Quantity, f: float) -> Split:
-    """A step with share `f` of its bytes (weights, experts that are read, cache) on the memory of rate B_slow."""
+    """A step with share `f` of its bytes (weights, experts that are read, cache) on the memory of rate B_slow.
+
+    Raises SettingsError for a share below 0 or above 1.
+    """
+    if not 0 <= f <= 1:
+        raise SettingsError(f"The share on the slower memory is {f:g}; it must be between 0 and 1.")
     moved = bytes_per_step(model, t, element_bytes)
     share = arithmetic("share of the bytes read that is on the slower memory", f, Unit.SHARE, "f")
     ratio = arithmetic(

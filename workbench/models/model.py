@@ -6,6 +6,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from workbench.errors import ModelError
+
 DTYPE_BYTES: Mapping[str, int] = {"float32": 4, "bfloat16": 2, "float16": 2}
 
 
@@ -89,7 +91,8 @@ class Model:
 
     `config` is what transformers builds the model from (None for a GGUF, whose header serves);
     `architecture` is the maker's name for the family (qwen3, llama, …); `notes` are sentences a person
-    must see, such as reads that are not modelled.
+    must see, such as reads that are not modelled. Raises ModelError for routed experts of which a token uses none,
+    or more than there are.
     """
 
     name: str
@@ -111,6 +114,14 @@ class Model:
     config: Mapping[str, Any] | None = field(default=None, repr=False)
     notes: tuple[str, ...] = ()
     published: Published | None = None
+
+    def __post_init__(self) -> None:
+        routed = any(group.read is Read.ROUTED for group in self.groups)
+        if routed and not 0 < self.experts_used <= self.experts:
+            raise ModelError(
+                f"{self.name} has routed experts, and says that a token uses {self.experts_used:,} of "
+                f"{self.experts:,}; it must use at least 1 and no more than there are. Check {self.source}."
+            )
 
     @property
     def parameters(self) -> int:

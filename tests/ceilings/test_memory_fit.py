@@ -1,0 +1,65 @@
+"""What must be resident: the card of 12 GB, the longest context and the largest batch."""
+
+import pytest
+
+from tests.ceilings.figures import DENSE, FP16, GB, GPT_OSS, Figures, digits_of, exact, memory
+from workbench.ceilings import memory_fit
+from workbench.ceilings.memory_fit import Fit
+
+FULL_CONTEXT = 32_768
+
+
+def card() -> Fit:
+    return memory_fit.fit(exact(DENSE), FULL_CONTEXT, 1, FP16, memory(12))
+
+
+FIGURES: Figures = {
+    "weights": ("5", lambda: card().weight_bytes.value),
+    "cache": ("4.8", lambda: card().kv_bytes.value),
+    # Printed 2.2, from the rounded 5 and 4.8; the bytes leave 2.14.
+    "free": ("2.1", lambda: card().free_bytes.value),
+    "total": ("12", lambda: card().memory_bytes.value),
+}
+
+
+@pytest.mark.parametrize("figure", FIGURES)
+def test_a_card_of_12_gb_at_the_full_context(figure: str) -> None:
+    printed, computed = FIGURES[figure]
+    assert digits_of(printed, computed() / GB) == printed
+
+
+def test_parts_of_the_card_sum_to_it() -> None:
+    found = card()
+    assert found.fits
+    assert found.weight_bytes.value + found.kv_bytes.value + found.free_bytes.value == found.memory_bytes.value
+
+
+def test_the_longest_context_is_the_last_that_fits() -> None:
+    found = memory_fit.fit(exact(DENSE), FULL_CONTEXT, 2, FP16, memory(8))
+    longest = found.longest_context
+    assert longest == (8_000_000_000 - 5_027_784_512) // (2 * 147_456)
+    assert memory_fit.needed(exact(DENSE), longest, FP16, 2).value <= 8 * GB
+    assert memory_fit.needed(exact(DENSE), longest + 1, FP16, 2).value > 8 * GB
+
+
+def test_the_longest_context_is_the_models_limit_where_memory_holds_it() -> None:
+    assert memory_fit.longest_context(exact(DENSE), FP16, 1, 100 * GB) == 40_960
+
+
+def test_the_largest_batch_is_the_last_that_fits() -> None:
+    most = memory_fit.largest_batch(exact(GPT_OSS), 4_096, FP16, 128 * GB)
+    assert most is not None
+    assert memory_fit.needed(exact(GPT_OSS), 4_096, FP16, most).value <= 128 * GB
+    assert memory_fit.needed(exact(GPT_OSS), 4_096, FP16, most + 1).value > 128 * GB
+
+
+def test_nothing_fits_where_the_weights_do_not() -> None:
+    found = memory_fit.fit(exact(GPT_OSS), 4_096, 1, FP16, memory(32))
+    assert not found.fits
+    assert found.free_bytes.value < 0
+    assert found.longest_context == 0
+    assert found.largest_batch == 0
+
+
+def test_sequences_without_a_cache_cost_nothing() -> None:
+    assert memory_fit.largest_batch(exact(DENSE), 0, FP16, 12 * GB) is None
