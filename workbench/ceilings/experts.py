@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from workbench.errors import ModelError
 from workbench.models.model import Model, Read, TensorGroup
 from workbench.quantity import Origin, Quantity, Unit, arithmetic
+from workbench.record import headed
 
 
 def share_touched(model: Model, b: int) -> float:
@@ -46,6 +47,39 @@ def bytes_touched(model: Model, b: int) -> Quantity | None:
         Unit.BYTES,
         formula="routed · touched / E",
         inputs=(arithmetic("all routed experts", model.routed_expert_bytes, Unit.BYTES, "routed"), experts),
+    )
+
+
+@dataclass(frozen=True)
+class ExpertReads:
+    """What a step of one batch reads of a model's routed experts."""
+
+    model: str = headed("model")
+    batch: int = headed("batch")
+    touched: Quantity = headed("touched a layer")
+    of: int = headed("of")
+    bytes: Quantity = headed("expert bytes read")
+    share: Quantity = headed("of all experts")
+
+
+def expert_reads(model: Model, b: int) -> ExpertReads | None:
+    """The experts a step of b sequences touches and reads; None for a model without routed experts."""
+    experts, read = touched(model, b), bytes_touched(model, b)
+    if experts is None or read is None:
+        return None
+    return ExpertReads(
+        model=model.name,
+        batch=b,
+        touched=experts,
+        of=model.experts,
+        bytes=read,
+        share=arithmetic(
+            "share of the routed experts that is read",
+            read.value / model.routed_expert_bytes,
+            Unit.SHARE,
+            formula="read / routed",
+            inputs=(read,),
+        ),
     )
 
 

@@ -6,7 +6,7 @@ from functools import partial
 
 from workbench.ceilings import batch, latency, levers, memory_fit, prefill, roofline, split
 from workbench.ceilings.batch import Ceiling, Limit
-from workbench.ceilings.box import Box
+from workbench.ceilings.box import Box, box_of
 from workbench.ceilings.prefill import PrefillCeiling
 from workbench.errors import SettingsError
 from workbench.hardware.device import Device
@@ -247,11 +247,7 @@ def _device(options: argparse.Namespace) -> Device | None:
 def _box(options: argparse.Namespace, device: Device | None, model: Model | None) -> Box:
     """What was given on the command line, and the device's figures for the rest."""
     B, C, M = options.bandwidth, options.compute, options.memory
-    box = Box(
-        B=device.bandwidth if device is not None else _given("bandwidth", B * 1e9, Unit.BYTES_PER_SECOND, "B"),
-        C=None if device is None else device.compute_for("float16" if model is None else model.main_type),
-        M=None if device is None else device.memory,
-    )
+    box = Box(_given("bandwidth", B * 1e9, Unit.BYTES_PER_SECOND, "B")) if device is None else box_of(device, model)
     return Box(
         B=box.B if B is None else _given("bandwidth", B * 1e9, Unit.BYTES_PER_SECOND, "B"),
         C=box.C if C is None else _given("arithmetic rate", C * 1e12, Unit.FLOP_PER_SECOND, "C"),

@@ -1,6 +1,6 @@
 """Prefill / decode: the live sweep as a table and two charts."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from textual import on
@@ -11,9 +11,11 @@ from textual.widgets import DataTable, Static
 
 from workbench.quantity import Quantity
 from workbench.ui.live_run import LiveRun
-from workbench.ui.widgets.chart import Chart, Markers
+from workbench.ui.widgets.chart import Chart, Drawn, Markers, Picture, Series
 from workbench.ui.widgets.explanation import cell_explanation, figures_explanation
 from workbench.ui.widgets.sweep_table import SweepTable
+
+Point = tuple[float, float]
 
 NOTHING_YET = "no run yet · r runs the sweep of the Setup pane"
 
@@ -67,16 +69,19 @@ class PrefillDecodePane(Vertical):
         self.query_one(Figures).show(live.finished.figures if live.finished else ())
         self._note()
         floors = live.predicted.floors if live.predicted else ()
-        prompts = live.settings.prompts
         self.query_one("#prompt-chart", Chart).show(
-            prompts,
-            sorted((f.prompt_tokens, f.prompt_tokens / f.ttft.value) for f in floors),
-            [(r.prompt_tokens, r.prompt_tokens_per_s) for r in live.rows if r.prompt_tokens_per_s is not None],
+            _picture(
+                live,
+                [(f.prompt_tokens, f.prompt_tokens / f.ttft.value) for f in floors],
+                [(r.prompt_tokens, r.prompt_tokens_per_s) for r in live.rows if r.prompt_tokens_per_s is not None],
+            )
         )
         self.query_one("#decode-chart", Chart).show(
-            prompts,
-            sorted((f.prompt_tokens, 1 / f.tpot.value) for f in floors),
-            [(r.prompt_tokens, r.decode_tokens_per_s) for r in live.rows if r.decode_tokens_per_s is not None],
+            _picture(
+                live,
+                [(f.prompt_tokens, 1 / f.tpot.value) for f in floors],
+                [(r.prompt_tokens, r.decode_tokens_per_s) for r in live.rows if r.decode_tokens_per_s is not None],
+            )
         )
 
     def catch_up(self) -> None:
@@ -102,3 +107,13 @@ class PrefillDecodePane(Vertical):
         selected = self.query_one(SweepTable).selected()
         if selected is not None:
             self.app.push_screen(cell_explanation(*selected))
+
+
+def _picture(live: LiveRun, ceiling: Sequence[Point], measured: Sequence[Point]) -> Picture:
+    return Picture(
+        x_ticks=tuple(sorted(set(live.settings.prompts))),
+        series=(
+            Series("ceiling", Drawn.LINE, tuple(sorted(ceiling))),
+            Series("measured", Drawn.POINTS, tuple(measured)),
+        ),
+    )

@@ -1,25 +1,52 @@
-"""One rate over prompt length: the ceiling as a line, measurements as points."""
+"""Figures over the logarithm of x: lines for what arithmetic says, points for single cases."""
 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 from rich.text import Text
 from textual.widget import Widget
 
-Points = Sequence[tuple[int, float]]
+LABEL_ROOM = 8
+"""Columns that the labels of the y axis take."""
+
+
+class Drawn(StrEnum):
+    """How a series is drawn."""
+
+    LINE = "line"
+    POINTS = "points"
+
+
+@dataclass(frozen=True)
+class Series:
+    """One row of figures with its name in the legend."""
+
+    label: str
+    drawn: Drawn
+    points: tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True)
+class Picture:
+    """What a chart shows: where x has ticks, the series, and whether y is logarithmic too."""
+
+    x_ticks: tuple[float, ...] = ()
+    series: tuple[Series, ...] = ()
+    log_y: bool = False
 
 
 @dataclass(frozen=True)
 class Markers:
-    """The characters that tell the series apart, none of them braille."""
+    """The characters that tell series apart, none of them braille: the first line takes the first of its kind."""
 
-    ceiling: str
-    measured: str
+    lines: str
+    points: str
 
 
-DOTS = Markers("·", "●")
-ASCII = Markers("-", "o")
+DOTS = Markers("·-=", "●○▲")
+ASCII = Markers("-.=", "ox+")
 
 
 class Chart(Widget):
@@ -30,19 +57,16 @@ class Chart(Widget):
         self._title = title
         self._may_draw = may_draw
         self._markers = DOTS
-        self._prompts: tuple[int, ...] = ()
-        self._ceiling: tuple[tuple[int, float], ...] = ()
-        self._measured: tuple[tuple[int, float], ...] = ()
-        self._picture: Text | None = None
+        self._picture = Picture()
+        self._drawing: Text | None = None
         self._stale = True
         self.drawn = 0
 
-    def show(self, prompts: Sequence[int], ceiling: Points, measured: Points) -> None:
-        """Draw these values from now on; `prompts` are the places on the x axis."""
-        values = (tuple(sorted(set(prompts))), tuple(ceiling), tuple(measured))
-        if values == (self._prompts, self._ceiling, self._measured):
+    def show(self, picture: Picture, title: str | None = None) -> None:
+        """Draw this from now on."""
+        if picture == self._picture and title in (None, self._title):
             return
-        self._prompts, self._ceiling, self._measured = values
+        self._picture, self._title = picture, title or self._title
         self._stale = True
         self.refresh()
 
@@ -64,47 +88,62 @@ class Chart(Widget):
     def render(self) -> Text:
         """The picture, drawn anew when it is stale and may be drawn."""
         if self._stale and self._may_draw() and self.size.width > 12 and self.size.height > 4:
-            self._picture = self._draw(self.size.width, self.size.height)
+            self._drawing = self._draw(self.size.width, self.size.height)
             self._stale = False
-        return self._picture or Text(self._title)
+        return self._drawing or Text(self._title)
 
     def _draw(self, width: int, height: int) -> Text:
         # Imported when a chart is first drawn: the app's first paint needs none.
         import plotext
 
         self.drawn += 1
+        marked = list(zip(self._picture.series, self._characters(), strict=True))
         heading = Text(self._title, style="bold", no_wrap=True, overflow="ellipsis")
-        heading.append(f"   {self._markers.ceiling * 2} ceiling  {self._markers.measured} measured", style="not bold")
-        if not self._prompts:
+        legend = "  ".join(f"{m * 2 if s.drawn is Drawn.LINE else m} {s.label}" for s, m in marked)
+        heading.append(f"   {legend}", style="not bold")
+        values = [y for series in self._picture.series for _, y in series.points]
+        if not self._picture.x_ticks or not values:
             return heading
-        top = max((value for _, value in (*self._ceiling, *self._measured)), default=1.0)
-        ticks = y_ticks(top, max(3, (height - 3) // 3))
+        ticks = self._y_ticks(values, max(3, (height - 3) // 3))
         plotext.clear_figure()
         plotext.theme("clear")
         plotext.plotsize(width, height - 1)
-        # plotext's own log scale is applied again at every build, so x is transformed here.
-        if self._ceiling:
-            plotext.plot(
-                [math.log2(n) for n, _ in self._ceiling],
-                [value for _, value in self._ceiling],
-                marker=self._markers.ceiling,
-            )
-        if self._measured:
-            plotext.scatter(
-                [math.log2(n) for n, _ in self._measured],
-                [value for _, value in self._measured],
-                marker=self._markers.measured,
-            )
-        places = [math.log2(n) for n in self._prompts]
-        # Room for half a label on either side, or plotext leaves the outer labels out.
-        margin = max(1.0, places[-1] - places[0]) * (len(f"{self._prompts[-1]:,}") / 2 + 1) / (width - 8)
-        plotext.xlim(places[0] - margin, places[-1] + margin)
-        plotext.ylim(0, max(ticks[-1], top * 1.05))
-        plotext.xticks(places, [f"{n:,}" for n in self._prompts])
-        plotext.yticks(ticks, [f"{tick:,g}" for tick in ticks])
-        plotext.xaxes(True, False)
-        plotext.yaxes(True, False)
+        # plotext's own log scale is applied again at every build, so the figures are transformed here.
+        for series, marker in marked:
+            plot = plotext.plot if series.drawn is Drawn.LINE else plotext.scatter
+            if series.points:
+                plot([math.log2(x) for x, _ in series.points], [self._y(y) for _, y in series.points], marker=marker)
+        self._lay_axes(plotext, width, ticks, values)
         return heading.append("\n").append(Text.from_ansi(plotext.uncolorize(plotext.build()), style="not bold"))
+
+    def _characters(self) -> list[str]:
+        left = {Drawn.LINE: iter(self._markers.lines), Drawn.POINTS: iter(self._markers.points)}
+        return [next(left[series.drawn]) for series in self._picture.series]
+
+    def _lay_axes(self, plotext: object, width: int, ticks: Sequence[float], values: Sequence[float]) -> None:
+        shown = fitting_ticks(self._picture.x_ticks, width - LABEL_ROOM)
+        places = [math.log2(x) for x in shown]
+        ends = [math.log2(x) for x in (self._picture.x_ticks[0], self._picture.x_ticks[-1])]
+        # Room for half a label on either side, or plotext leaves the outer labels out.
+        margin = max(1.0, ends[1] - ends[0]) * (len(f"{shown[-1]:,g}") / 2 + 1) / (width - LABEL_ROOM)
+        plotext.xlim(ends[0] - margin, ends[1] + margin)  # type: ignore[attr-defined]
+        low = self._y(min(values)) if self._picture.log_y else 0.0
+        high = max(self._y(ticks[-1]), self._y(max(values)) * (1.0 if self._picture.log_y else 1.05))
+        plotext.ylim(min(low, self._y(ticks[0])), high)  # type: ignore[attr-defined]
+        plotext.xticks(places, [f"{x:,g}" for x in shown])  # type: ignore[attr-defined]
+        plotext.yticks([self._y(tick) for tick in ticks], [f"{tick:,g}" for tick in ticks])  # type: ignore[attr-defined]
+        plotext.xaxes(True, False)  # type: ignore[attr-defined]
+        plotext.yaxes(True, False)  # type: ignore[attr-defined]
+
+    def _y(self, value: float) -> float:
+        return math.log10(value) if self._picture.log_y else value
+
+    def _y_ticks(self, values: Sequence[float], count: int) -> list[float]:
+        if not self._picture.log_y:
+            return y_ticks(max(values), count)
+        low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
+        step = math.ceil(max(1, high - low) / count)
+        return [10.0**power for power in range(low, high + 1, step)]
 
 
 def y_ticks(top: float, count: int) -> list[float]:
@@ -112,3 +151,12 @@ def y_ticks(top: float, count: int) -> list[float]:
     step = 10 ** math.floor(math.log10(max(top, 1e-9) / count))
     step = next(step * factor for factor in (1, 2, 2.5, 5, 10, 20) if step * factor * count >= top)
     return [step * i for i in range(math.ceil(top / step - 1e-9) + 1)]
+
+
+def fitting_ticks(ticks: Sequence[float], width: int) -> list[float]:
+    """The ticks, or every second, third … of them, the last one among them, whose labels stand apart in `width`."""
+    for every in range(1, len(ticks)):
+        shown = list(ticks)[::-1][::every][::-1]
+        if sum(len(f"{x:,g}") + 2 for x in shown) <= width:
+            return shown
+    return list(ticks)[-1:]
