@@ -109,3 +109,28 @@ def bfloat16(shapes: Mapping[str, Sequence[int]]) -> dict[str, tuple[str, Sequen
             stored *= size
         entries[name] = ("BF16", shape, stored)
     return entries
+
+
+def packaged_gguf(
+    path: Path, architecture: str, settings: Mapping[str, Any], shapes: Mapping[str, Sequence[int]]
+) -> Path:
+    """A GGUF by the gguf package's own writer: settings by the last part of their keys, float16 zeros, rows first."""
+    import gguf
+    import numpy as np
+
+    writer = gguf.GGUFWriter(path, architecture)
+    for key, value in settings.items():
+        name = f"{architecture}.{key}"
+        if isinstance(value, bool):
+            writer.add_bool(name, value)
+        elif isinstance(value, int):
+            writer.add_uint32(name, value)
+        else:
+            writer.add_array(name, value)
+    for name, shape in shapes.items():
+        writer.add_tensor(name, np.zeros(tuple(shape), np.float16))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path

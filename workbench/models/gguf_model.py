@@ -1,12 +1,18 @@
 """A Model from the header of a GGUF file."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from workbench.errors import ModelError
 from workbench.models.ggml_types import file_types
 from workbench.models.gguf import GgufHeader, SkippedArray, Value, part_names, read_gguf
+from workbench.models.gguf_architectures import (
+    CACHELESS,
+    LLAMA4_CHUNK,
+    architecture_notes,
+    window_when_absent,
+)
 from workbench.models.layout import (
     SLIDING_FAMILIES,
     Layout,
@@ -21,9 +27,9 @@ from workbench.models.layout import (
 from workbench.models.model import AttentionLayer, KvLayer, Model, ModelKind
 from workbench.models.tensors import Tensor, group_tensors
 
-_BLOCK = re.compile(r"^blk\.(\d{1,9})\.([a-z_0-9]+)")
-# Chunked attention of Llama 4: neither the length nor the pattern stands in the header.
-_LLAMA4_CHUNK = 8192
+_BLOCK = re.compile(r"^(?:dec\.)?blk\.(\d{1,9})\.([a-z_0-9]+)")
+# GGUF counts heads, dimensions and layers in 32 bits.
+_MOST = 1 << 32
 
 
 def read_gguf_model(path: Path) -> Model:
@@ -53,7 +59,7 @@ def read_gguf_model(path: Path) -> Model:
         experts=layout.experts,
         experts_used=layout.experts_used,
     )
-    notes = [*layout.notes, *grouped.notes]
+    notes = [*architecture_notes(architecture), *layout.notes, *grouped.notes]
     if header.unknown_types:
         notes.append(
             f"Element types not known to this workbench ({', '.join(header.unknown_types)}) are sized from the "
@@ -114,53 +120,88 @@ class _Settings:
         value = self.value(key)
         if isinstance(value, tuple):
             value = max(value, default=None)
-        return value if isinstance(value, int) and 0 < value < 1 << 40 else absent
+        return value if isinstance(value, int) and 0 < value < _MOST else absent
 
     def each(self, key: str, layer: int, absent: int) -> int:
         """The figure for one layer, of one for all or one each."""
         value = self.value(key)
         if isinstance(value, tuple):
             value = value[layer] if layer < len(value) else None
-        return value if isinstance(value, int) and 0 <= value < 1 << 40 else absent
+        return value if isinstance(value, int) and 0 <= value < _MOST else absent
 
 
 def _layout(header: GgufHeader, architecture: str) -> Layout:
     settings = _Settings(header.metadata, architecture)
-    blocks: dict[int, set[str]] = {}
-    for tensor in header.tensors:
-        match = _BLOCK.match(tensor.name)
-        if match:
-            blocks.setdefault(int(match[1]), set()).add(match[2])
+    blocks = _blocks(header.tensors)
     notes: list[str] = []
-    stated = settings.number("block_count")
-    layers = stated - settings.number("nextn_predict_layers") if stated else len(blocks)
-    if not stated:
-        notes.append("The header does not say how many layers there are: counted from its tensors.")
+    layers = _layer_count(settings, blocks, notes)
     hidden = settings.number("embedding_length")
-    slides = _sliding_layers(settings, architecture, notes)
-    window = settings.number("attention.sliding_window") or _family_window(architecture)
+    slides = _sliding_layers(settings, layers, notes)
     kv: list[KvLayer] = []
     attention: list[AttentionLayer] = []
     if not settings.value("attention.head_count") and any(_attends(parts) for parts in blocks.values()):
         notes.append("The header does not say how many attention heads there are: the KV cache is not modelled.")
     else:
         for layer in sorted(index for index in blocks if index < layers):
-            sliding = window if slides is not None and window and slides(layer) else None
-            _add_layer(settings, layer, blocks[layer], hidden, sliding, kv, attention, notes)
+            _add_layer(settings, layer, blocks[layer], hidden, slides(layer), kv, attention, notes)
     if settings.number("attention.shared_kv_layers") or architecture == "gemma3n":
         notes.append("The last layers reuse the cache of earlier ones: it is read again, and stored once.")
     if settings.value("attention.indexer.top_k"):
         notes.append("Sparse attention by an indexer is not modelled: counted as full attention.")
+    if settings.value("attention.causal") is False and architecture not in CACHELESS:
+        notes.append("The header says its attention looks both ways, as embedding models' does: decoding is no use.")
     return Layout(
         layers=layers,
         hidden=hidden,
         context_limit=settings.number("context_length") or None,
         experts=settings.number("expert_count"),
         experts_used=settings.number("expert_used_count"),
-        kv_layers=tuple(kv),
+        kv_layers=() if architecture in CACHELESS else tuple(kv),
         attention_layers=tuple(attention),
-        notes=unique(notes),
+        notes=unique([*notes, *_contradictions(header, settings, layers)]),
     )
+
+
+def _blocks(tensors: tuple[Tensor, ...]) -> dict[int, set[str]]:
+    """The parts of each layer of the decoder, by the layer's number."""
+    blocks: dict[int, set[str]] = {}
+    for tensor in tensors:
+        match = _BLOCK.match(tensor.name)
+        if match:
+            blocks.setdefault(int(match[1]), set()).add(match[2])
+    return blocks
+
+
+def _layer_count(settings: _Settings, blocks: Mapping[int, set[str]], notes: list[str]) -> int:
+    """The layers a token passes through: extra prediction layers are not among them."""
+    stated = settings.number("decoder_block_count") or settings.number("block_count")
+    if not stated:
+        notes.append("The header does not say how many layers there are: counted from its tensors.")
+        return max(blocks, default=-1) + 1
+    # A file may keep the key and leave the extra layers out of tensors and count alike.
+    predicting = any("nextn" in parts for parts in blocks.values())
+    return max(stated - settings.number("nextn_predict_layers"), 0) if predicting else stated
+
+
+def _contradictions(header: GgufHeader, settings: _Settings, layers: int) -> Iterator[str]:
+    """Sentences on where the header and the tensors of a file disagree."""
+    found = sum(1 for index in _blocks(header.tensors) if index < layers)
+    # The blocks of an HRM are counted as often as they run.
+    if found != layers and settings.architecture != "hrm_text":
+        yield (
+            f"The header states {layers:,} layers and tensors of {found:,} are recognised: "
+            "the cache of the others is not counted."
+        )
+    if not any(tensor.name.startswith("token_embd.") for tensor in header.tensors):
+        yield "The file holds no token embedding: it is no whole language model, and the figures cover what it holds."
+    experts = settings.number("expert_count")
+    stacked = {t.shape[0] for t in header.tensors if t.name.endswith("_exps.weight") and len(t.shape) == 3}
+    if stacked and stacked != {experts}:
+        shown = " or ".join(f"{n:,}" for n in sorted(stacked))
+        yield f"The header states {experts:,} experts and its tensors hold {shown}: what a token reads rests on it."
+    used = settings.value("expert_used_count")
+    if isinstance(used, tuple) and len(set(used)) > 1:
+        yield "Layers use different numbers of experts: all are counted as using the most."
 
 
 def _attends(parts: set[str]) -> bool:
@@ -179,64 +220,89 @@ def _add_layer(
     attention: list[AttentionLayer],
     notes: list[str],
 ) -> None:
-    state = _recurrent_elements(settings, parts, hidden)
-    if state is None and any(p.startswith(("ssm_", "time_mix", "shortconv")) for p in parts):
-        notes.append("The fixed state of the recurrent layers is not modelled for this file: counted as zero.")
-        state = 0
-    if not _attends(parts):
-        if state is not None:
-            kv.append(recurrent(state))
-        elif not any(p.startswith("ffn_") for p in parts):
-            notes.append("Some layers have neither attention nor a recurrent state: no cache is counted for them.")
-        return
     heads = settings.each("attention.head_count", layer, 0)
-    if "attn_kv_a_mqa" in parts:
-        rank = settings.number("attention.kv_lora_rank")
-        rope = settings.number("rope.dimension_count")
-        if not rank:
-            notes.append("The header has latent attention but not its rank: the KV cache is counted too low.")
-        kv.append(latent(rank, rope))
-        attention.append(latent_attention(heads, rank, rope))
-        return
+    kv_heads = settings.each("attention.head_count_kv", layer, heads)
     suffix = "_swa" if window is not None else ""
     absent = hidden // heads if heads else 0
     key = settings.number(f"attention.key_length{suffix}") or settings.number("attention.key_length", absent)
     value = settings.number(f"attention.value_length{suffix}") or settings.number("attention.value_length", absent)
-    kv_heads = settings.each("attention.head_count_kv", layer, heads)
-    kv.append(full_or_sliding(kv_heads, key, value, window, state or 0))
-    attention.append(AttentionLayer(heads, (key + value) // 2, window))
+    state = _recurrent_elements(settings, parts, hidden, key)
+    if state is None and any(p.startswith(("ssm_", "time_mix", "shortconv")) for p in parts):
+        notes.append("The fixed state of the recurrent layers is not modelled for this file: counted as zero.")
+        state = 0
+    # Delta attention has queries and keys of its own, and no KV heads.
+    if not _attends(parts) or (state is not None and not kv_heads) or _is_lightning(settings, parts):
+        if state is not None:
+            kv.append(recurrent(state))
+        elif not any(p.startswith("ffn_") for p in parts):
+            notes.append("Some layers have neither attention nor a recurrent state: no cache is counted for them.")
+    elif "attn_kv_a_mqa" in parts:
+        rank = settings.number(f"attention.kv_lora_rank{suffix}") or settings.number("attention.kv_lora_rank")
+        rope = settings.number("rope.dimension_count")
+        if not rank:
+            notes.append("The header has latent attention but not its rank: the KV cache is counted too low.")
+        if "attn_k_b" not in parts:
+            notes.append(
+                f"llama.cpp keeps this file's keys and values whole, {kv_heads * (key + value):,} elements a token and "
+                f"layer, not the {rank + rope:,} of the latent vector that are counted: it was converted for that."
+            )
+        kv.append(latent(rank, rope, window))
+        attention.append(latent_attention(heads, rank, rope, window))
+    elif "attn_kv" in parts:
+        kv.append(latent(key, 0, window))
+        attention.append(AttentionLayer(heads, key, window))
+    else:
+        kv.append(full_or_sliding(kv_heads, key, value, window, state or 0))
+        attention.append(AttentionLayer(heads, (key + value) // 2, window))
 
 
-def _family_window(architecture: str) -> int:
+def _sliding_layers(settings: _Settings, layers: int, notes: list[str]) -> Callable[[int], int | None]:
+    """The window of each layer, None for full attention: from the header where it says, else by architecture."""
+    architecture = settings.architecture
+    window = _window(settings, layers)
+    slides = _pattern(settings)
+    if not window:
+        return lambda _: None
     if architecture == "llama4":
-        return _LLAMA4_CHUNK
-    known = SLIDING_FAMILIES.get(family(architecture))
-    return (known.window or 0) if known is not None else 0
+        notes.append("Chunked attention is counted as a window of one chunk, the most it reads.")
+    if architecture == "phi3":
+        notes.append(f"llama.cpp reads this family's whole cache, not only its window of {window:,} tokens.")
+    if slides is None:
+        notes.append(
+            f"The header has a sliding window of {window:,} but not which layers use it, and the architecture "
+            f"{architecture!r} is not known to: every layer is counted as full."
+        )
+        return lambda _: None
+    return lambda layer: window if slides(layer) else None
 
 
-def _sliding_layers(settings: _Settings, architecture: str, notes: list[str]) -> Callable[[int], bool] | None:
-    """Which layers slide: from the header where it says, else known by architecture."""
+def _window(settings: _Settings, layers: int) -> int:
+    """The window in tokens, 0 for none."""
+    stated = settings.value("attention.sliding_window")
+    if settings.architecture == "llama4":
+        return 0 if stated == 0 else LLAMA4_CHUNK
+    if stated is None:
+        return window_when_absent(settings.architecture, layers)
+    return settings.number("attention.sliding_window")
+
+
+def _pattern(settings: _Settings) -> Callable[[int], bool] | None:
     pattern = settings.value("attention.sliding_window_pattern")
     if isinstance(pattern, tuple):
         marks = tuple(bool(mark) for mark in pattern)
         return lambda layer: layer < len(marks) and marks[layer]
-    if architecture == "llama4":
-        notes.append("Chunked attention is counted as a window of one chunk, the most it reads.")
-        return Sliding(4).slides
-    known = SLIDING_FAMILIES.get(family(architecture))
-    if isinstance(pattern, int) and pattern > 0:
-        return Sliding(pattern, known.full_first if known is not None else False).slides
-    if known is not None:
-        return known.slides
-    if settings.number("attention.sliding_window"):
-        notes.append(
-            f"The header has a sliding window of {settings.number('attention.sliding_window'):,} but not which "
-            f"layers use it, and the architecture {architecture!r} is not known to: every layer is counted as full."
-        )
-    return None
+    known = Sliding(4) if settings.architecture == "llama4" else SLIDING_FAMILIES.get(family(settings.architecture))
+    if isinstance(pattern, int) and pattern >= 0:
+        return Sliding(pattern or None, known.full_first if known is not None else False).slides
+    return known.slides if known is not None else None
 
 
-def _recurrent_elements(settings: _Settings, parts: set[str], hidden: int) -> int | None:
+def _is_lightning(settings: _Settings, parts: set[str]) -> bool:
+    """Whether a layer is the linear attention of MiniMax-Text-01, which alone there has a second norm."""
+    return settings.architecture == "minimax-01" and "attn_norm_2" in parts
+
+
+def _recurrent_elements(settings: _Settings, parts: set[str], hidden: int, key: int) -> int | None:
     """Elements of one recurrent layer's state: its matrix and the last inputs of its convolution.
 
     Source: the recurrent state sizes of llama.cpp's hyperparameters.
@@ -246,11 +312,13 @@ def _recurrent_elements(settings: _Settings, parts: set[str], hidden: int) -> in
     if any(part.startswith("time_mix") for part in parts):
         head = settings.number("wkv.head_size")
         return hidden * (settings.number("token_shift_count", 2) + head) if head else None
+    if _is_lightning(settings, parts):
+        return settings.number("attention.head_count") * key * key
     if not any(part.startswith("ssm_") for part in parts):
         return None
-    kernel, inner, state = (settings.number(f"ssm.{key}") for key in ("conv_kernel", "inner_size", "state_size"))
+    kernel, inner, state = (settings.number(f"ssm.{name}") for name in ("conv_kernel", "inner_size", "state_size"))
     if head := settings.number("kda.head_dim"):
-        width = settings.number("attention.head_count") * head
+        width = settings.each("attention.head_count", 0, 0) * head
         return 3 * (kernel - 1) * width + width * head if kernel else None
     if not (kernel and inner and state):
         return None
