@@ -1,5 +1,6 @@
 """The prefill clock: one pass over n tokens, which fetches the weights once and does n tokens' operations."""
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -94,14 +95,16 @@ def crossover_tokens(W: Quantity, N: Quantity, B: Quantity, C: Quantity) -> Quan
     )
 
 
+LONGEST_PROMPT = 1 << 40
+"""Where the search for n* ends."""
+
+
 def crossover(model: Model, B: Quantity, C: Quantity) -> Quantity | None:
     """n* for a model, with W as a prompt of n* tokens reads it: more tokens touch more experts.
 
-    None for a model whose tokens are multiplied by nothing but the head, and for one whose embedding rows alone take
-    longer to read than its arithmetic.
+    None for a model whose tokens are multiplied by nothing but the head, and where none up to LONGEST_PROMPT turns
+    compute-bound: each token's embedding row takes longer to read than its arithmetic.
     """
-    if not multiplied_parameters(model):
-        return None
     N = arithmetic(
         "parameters each prompt token is multiplied by, without the head",
         multiplied_parameters(model),
@@ -109,13 +112,14 @@ def crossover(model: Model, B: Quantity, C: Quantity) -> Quantity | None:
         "N",
         source=model.source,
     )
-    crossing = crossover_tokens(weights_read(model), N, B, C)
-    for _ in range(64):
-        nearer = crossover_tokens(weights_read(model, max(1, round(crossing.value))), N, B, C)
-        if round(nearer.value) == round(crossing.value):
-            return crossing
-        crossing = nearer
-    return None
+
+    def turned(n: int) -> bool:
+        return 2 * N.value * n / C.value >= weights_read(model, n).value / B.value
+
+    if not turned(LONGEST_PROMPT):
+        return None
+    n = 1 + bisect_left(range(1, LONGEST_PROMPT), True, key=turned)
+    return crossover_tokens(weights_read(model, n), N, B, C)
 
 
 def _written(model: Model, n: int, element_bytes: float) -> int:
