@@ -31,7 +31,7 @@ class Ceiling:
     bytes_per_step: Quantity = headed("read/step")
     weight_bytes: Quantity = headed("weights")
     kv_bytes: Quantity = headed("cache")
-    kv_share: Quantity = headed("of it cache")
+    kv_share: Quantity = headed("% cache")
     experts_touched: Quantity | None = headed("experts")
     seconds_per_step: Quantity = headed("least step")
     tokens_per_second_each: Quantity = headed("tok/s each")

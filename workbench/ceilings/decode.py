@@ -25,8 +25,8 @@ def step_flop(model: Model, t: int, b: int = 1) -> Quantity:
         "F",
         "b·(2·N + attention)",
         (
-            arithmetic("parameters a token is multiplied by", N, Unit.PARAMETERS, "N"),
-            arithmetic("attention, 4·heads·head_dim·t a layer", attention, Unit.FLOP, "attention"),
+            arithmetic("parameters a token is multiplied by", N, Unit.PARAMETERS, "N", source=model.source),
+            arithmetic("attention, 4·heads·head_dim·t a layer", attention, Unit.FLOP, "attention", source=model.source),
             arithmetic("sequences", b, Unit.COUNT, "b"),
         ),
     )
@@ -51,7 +51,7 @@ def weights_read(model: Model, b: int = 1) -> Quantity:
         shared + rows + int(routed.value),
         Unit.BYTES,
         "W",
-        "shared + routed experts touched",
+        "shared + experts",
         (
             arithmetic("weights every token reads", shared + rows, Unit.BYTES, "shared", source=model.source),
             routed,
@@ -72,12 +72,13 @@ def step_seconds(model: Model, t: int, element_bytes: float, B: Quantity, C: Qua
     moved = bytes_per_step(model, t, element_bytes, b)
     name = "least time of one decode step"
     if C is None:
-        return arithmetic(name, moved.value / B.value, Unit.SECONDS, formula="(W + b·k·t) / B", inputs=(moved, B))
+        return arithmetic(name, moved.value / B.value, Unit.SECONDS, "step", "(W + b·k·t) / B", (moved, B))
     F = step_flop(model, t, b)
     return arithmetic(
         name,
         max(moved.value / B.value, F.value / C.value),
         Unit.SECONDS,
-        formula="max((W + b·k·t) / B, F / C)",
-        inputs=(moved, F, B, C),
+        "step",
+        "max((W + b·k·t) / B, F / C)",
+        (moved, F, B, C),
     )

@@ -27,10 +27,11 @@ def touched(model: Model, b: int) -> Quantity | None:
         "experts of a layer that a step reads",
         model.experts * share_touched(model, b),
         Unit.COUNT,
-        formula="E·(1 − (1 − e/E)^b)",
-        inputs=(
-            arithmetic("routed experts of a layer", model.experts, Unit.COUNT, "E"),
-            arithmetic("experts a token uses", model.experts_used, Unit.COUNT, "e"),
+        "touched",
+        "E·(1 − (1 − e/E)^b)",
+        (
+            arithmetic("routed experts of a layer", model.experts, Unit.COUNT, "E", source=model.source),
+            arithmetic("experts a token uses", model.experts_used, Unit.COUNT, "e", source=model.source),
             arithmetic("tokens in the step", b, Unit.TOKENS, "b"),
         ),
     )
@@ -45,8 +46,12 @@ def bytes_touched(model: Model, b: int) -> Quantity | None:
         "routed experts one step reads",
         round(model.routed_expert_bytes * share_touched(model, b)),
         Unit.BYTES,
-        formula="routed · touched / E",
-        inputs=(arithmetic("all routed experts", model.routed_expert_bytes, Unit.BYTES, "routed"), experts),
+        "experts",
+        "routed · touched / E",
+        (
+            arithmetic("all routed experts", model.routed_expert_bytes, Unit.BYTES, "routed", source=model.source),
+            experts,
+        ),
     )
 
 
@@ -162,8 +167,8 @@ def _counts(model: Model) -> tuple[Quantity, Quantity]:
     if card is None:
         active = model.read_parameters if model.routed_expert_bytes else model.parameters
         return (
-            arithmetic("active parameters", active, Unit.PARAMETERS, "active"),
-            arithmetic("total parameters", model.parameters, Unit.PARAMETERS, "total"),
+            arithmetic("active parameters", active, Unit.PARAMETERS, "active", source=model.source),
+            arithmetic("total parameters", model.parameters, Unit.PARAMETERS, "total", source=model.source),
         )
     unit, vendor = Unit.PARAMETERS, Origin.VENDOR
     return (

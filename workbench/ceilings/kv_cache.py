@@ -29,7 +29,8 @@ def cache_read(model: Model, t: int, element_bytes: float, b: int = 1) -> Quanti
         Unit.BYTES,
         symbol="b·k·t",
         inputs=(
-            arithmetic("cache of one token", k, Unit.BYTES, "k"),
+            arithmetic("cache of one token", k, Unit.BYTES, "k", source=model.source),
             arithmetic("sequences", b, Unit.COUNT, "b"),
         ),
+        source=model.source,
     )

@@ -67,21 +67,9 @@ class Change:
 def latency(read: Stopwatch) -> Latency:
     """TTFT, TPOT, both rates and the end-to-end time of one request."""
     n, n_output = _prompt(read.prompt_tokens), _output(read)
-    ttft, end = _measured("first token", read.ttft_s, "TTFT"), _measured("last token", read.end_s, "end")
-    waited = _measured("queueing and tokenising", read.waited_s, "waited")
-    prefill = arithmetic(
-        "prefill", read.ttft_s - read.waited_s, Unit.SECONDS, formula="TTFT − waited", inputs=(ttft, waited)
-    )
-    tpot = arithmetic(
-        "time of each output token after the first",
-        1e3 * (read.end_s - read.ttft_s) / (read.output_tokens - 1),
-        Unit.MILLISECONDS,
-        "TPOT",
-        "(end − TTFT) / (n_output − 1)",
-        (end, ttft, n_output),
-    )
+    end, prefill, tpot = _end(read), _prefill(read), _tpot(read)
     return Latency(
-        ttft_s=ttft,
+        ttft_s=_first_token(read),
         tpot_ms=tpot,
         decode_tokens_per_s=arithmetic(
             "decode rate", 1e3 / tpot.value, Unit.TOKENS_PER_SECOND, formula="1 / TPOT", inputs=(tpot,)
@@ -108,13 +96,12 @@ def with_prompt(read: Stopwatch, n: int) -> Change:
     """A prompt of n tokens instead, its prefill in proportion; TPOT as it was, or less with a shorter context."""
     if n < 1:
         raise SettingsError(f"A prompt of {n} tokens can't be; it must have at least 1.")
-    prefill = (read.ttft_s - read.waited_s) * n / read.prompt_tokens
     shorter = n <= read.prompt_tokens
     return _changed(
         read,
         f"prompt of {n:,} tokens",
-        read.waited_s + prefill,
-        1.0,
+        _prefilling(read, n),
+        _tpot(read),
         "TPOT the same or slightly less: there is less cache to read"
         if shorter
         else "TTFT at least this: attention's n² term grows faster than the prompt, and TPOT with the cache",
@@ -125,23 +112,25 @@ def with_faster_decode(read: Stopwatch, factor: float) -> Change:
     """Decode `factor` times faster, from fewer bytes a token or more bandwidth; prefill as it was."""
     if not 0 < factor < float("inf"):
         raise SettingsError(f"Decode {factor:g} times faster can't be; the factor must be above 0.")
-    return _changed(read, f"decode {factor:g} times faster", read.ttft_s, 1 / factor, "")
+    tpot = _tpot(read)
+    faster = arithmetic("times decode is faster", factor, Unit.TIMES, "faster")
+    less = arithmetic(tpot.name, tpot.value / factor, Unit.MILLISECONDS, "TPOT", "TPOT / faster", (tpot, faster))
+    return _changed(read, f"decode {factor:g} times faster", _first_token(read), less, "")
 
 
 def with_cached_prefix(read: Stopwatch, cached: int) -> Change:
     """The first `cached` tokens of the prompt found in a cache, so that only the rest is prefilled."""
     if not 0 <= cached < read.prompt_tokens:
         raise SettingsError(
-            f"A cached prefix of {cached:,} tokens must be shorter than the prompt, {read.prompt_tokens:,} tokens: "
-            "at least the last token is always prefilled."
+            f"A cached prefix of {cached:,} tokens can't be: it must have at least 0 tokens and be shorter than the "
+            f"prompt, {read.prompt_tokens:,} tokens, whose last one is always prefilled."
         )
     new = read.prompt_tokens - cached
-    prefill = (read.ttft_s - read.waited_s) * new / read.prompt_tokens
     return _changed(
         read,
         f"{cached:,} prompt tokens cached",
-        read.waited_s + prefill,
-        1.0,
+        _prefilling(read, new),
+        _tpot(read),
         f"TTFT at least this: the {new:,} new tokens still attend over all {read.prompt_tokens:,}",
     )
 
@@ -150,7 +139,7 @@ def changes(
     read: Stopwatch, *, prompt: int | None = None, faster: float | None = None, cached: int | None = None
 ) -> tuple[Change, ...]:
     """The request as it was, and with each one thing that is given changed."""
-    found = [_changed(read, "none", read.ttft_s, 1.0, "")]
+    found = [_changed(read, "none", _first_token(read), _tpot(read), "")]
     if prompt is not None:
         found.append(with_prompt(read, prompt))
     if faster is not None:
@@ -160,27 +149,66 @@ def changes(
     return tuple(found)
 
 
-def _changed(read: Stopwatch, change: str, ttft_s: float, decode_share: float, note: str) -> Change:
-    steps = read.output_tokens - 1
-    ttft = arithmetic("time to first token", ttft_s, Unit.SECONDS, "TTFT")
-    tpot = arithmetic(
-        "time of each output token after the first",
-        1e3 * (read.end_s - read.ttft_s) * decode_share / steps,
-        Unit.MILLISECONDS,
-        "TPOT",
-    )
+def _changed(read: Stopwatch, change: str, ttft: Quantity, tpot: Quantity, note: str) -> Change:
     return Change(
         change=change,
         ttft_s=ttft,
         tpot_ms=tpot,
         end_to_end_s=arithmetic(
             "end to end",
-            ttft_s + tpot.value / 1e3 * steps,
+            ttft.value + tpot.value / 1e3 * (read.output_tokens - 1),
             Unit.SECONDS,
             formula="TTFT + TPOT·(n_output − 1)",
             inputs=(ttft, tpot, _output(read)),
         ),
         note=note,
+    )
+
+
+def _first_token(read: Stopwatch) -> Quantity:
+    return _measured("first token", read.ttft_s, "TTFT")
+
+
+def _end(read: Stopwatch) -> Quantity:
+    return _measured("last token", read.end_s, "end")
+
+
+def _waited(read: Stopwatch) -> Quantity:
+    return _measured("queueing and tokenising", read.waited_s, "waited")
+
+
+def _prefill(read: Stopwatch) -> Quantity:
+    return arithmetic(
+        "prefill",
+        read.ttft_s - read.waited_s,
+        Unit.SECONDS,
+        "prefill",
+        "TTFT − waited",
+        (_first_token(read), _waited(read)),
+    )
+
+
+def _prefilling(read: Stopwatch, n: int) -> Quantity:
+    """The time to the first token with n tokens to prefill, in proportion."""
+    prefill = _prefill(read)
+    return arithmetic(
+        "time to first token",
+        read.waited_s + prefill.value * n / read.prompt_tokens,
+        Unit.SECONDS,
+        "TTFT",
+        "waited + prefill·n / n_prompt",
+        (_waited(read), prefill, arithmetic("tokens prefilled", n, Unit.TOKENS, "n"), _prompt(read.prompt_tokens)),
+    )
+
+
+def _tpot(read: Stopwatch) -> Quantity:
+    return arithmetic(
+        "time of each output token after the first",
+        1e3 * (read.end_s - read.ttft_s) / (read.output_tokens - 1),
+        Unit.MILLISECONDS,
+        "TPOT",
+        "(end − TTFT) / (n_output − 1)",
+        (_end(read), _first_token(read), _output(read)),
     )
 
 

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from workbench.ceilings.batch import Limit, ceiling
+from workbench.ceilings.batch import Ceiling, Limit, ceiling
 from workbench.ceilings.box import Box
 from workbench.ceilings.decode import step_flop, weights_read
-from workbench.ceilings.kv_cache import cache_bytes
+from workbench.ceilings.kv_cache import cache_bytes, cache_read
 from workbench.ceilings.memory_fit import largest_batch
 from workbench.models.cache_types import CACHE_TYPE_BYTES
 from workbench.models.model import Model, Read
@@ -15,7 +15,8 @@ from workbench.record import headed
 
 BITS = 8
 # Bits a parameter of what people quantise to, block scales counted. Source: ggml's block structures.
-QUANTISATIONS = {"Q8_0": 8.5, "Q6_K": 6.5625, "Q4_K": 4.5, "Q3_K": 3.4375}
+QUANTISATIONS = {"Q8_0": 8.5, "Q4_K": 4.5, "Q3_K": 3.4375}
+MOST_QUANTISATIONS = 2
 ACCEPTANCE = Quantity(
     "share of drafted tokens accepted, each independently", 0.7, Unit.SHARE, Origin.ASSUMED, "a", source="stated"
 )
@@ -51,8 +52,11 @@ class _Place:
     element_bytes: float
     box: Box
 
+    def ceiling(self) -> Ceiling:
+        return ceiling(self.model, self.t, self.b, self.element_bytes, self.box)
+
     def rate(self) -> Quantity:
-        return ceiling(self.model, self.t, self.b, self.element_bytes, self.box).tokens_per_second_each
+        return self.ceiling().tokens_per_second_each
 
 
 def levers(model: Model, t: int, b: int, element_bytes: float, box: Box) -> tuple[Lever, ...]:
@@ -94,10 +98,10 @@ def _fewer_bytes_per_weight(here: _Place) -> Iterator[Lever]:
     if not N:
         return
     now = BITS * here.model.read_bytes_per_token / N
-    for name, bits in QUANTISATIONS.items():
-        if bits < now * 0.9:
-            smaller = replace(here, model=_scaled(here.model, bits / now))
-            yield _against(here, f"weights in {name}", smaller, f"{bits:.3g} bits a parameter instead of {now:.3g}")
+    coarser = [(name, bits) for name, bits in QUANTISATIONS.items() if bits < now * 0.9]
+    for name, bits in coarser[:MOST_QUANTISATIONS]:
+        smaller = replace(here, model=_scaled(here.model, bits / now))
+        yield _against(here, f"weights in {name}", smaller, f"{bits:.3g} bits a parameter instead of {now:.3g}")
 
 
 def _smaller_cache_elements(here: _Place) -> Iterator[Lever]:
@@ -125,43 +129,39 @@ def _fewer_parameters(here: _Place) -> Lever:
 
 def _larger_batch(here: _Place) -> Lever:
     b = here.b * BATCH_FACTOR
-    before, after = here.rate(), replace(here, b=b).rate()
+    before, after = here.ceiling(), replace(here, b=b).ceiling()
     M = here.box.M
     most = None if M is None else largest_batch(here.model, here.t, here.element_bytes, M.value)
     unfit = f"; memory holds {most:,} at most" if most is not None and most < b else ""
-    total = arithmetic(
-        "most tokens a second of all sequences",
-        b * after.value,
-        Unit.TOKENS_PER_SECOND,
-        formula="b / step",
-        inputs=(after,),
-    )
-    alone = arithmetic("the same without the lever", here.b * before.value, Unit.TOKENS_PER_SECOND)
     return Lever(
         f"batch of {b}, all sequences together",
-        total,
-        _factor(total, alone),
-        f"one fetch of the weights serves all; each sequence falls to {format_number(after.value)} tok/s{unfit}",
+        after.tokens_per_second_total,
+        _factor(after.tokens_per_second_total, before.tokens_per_second_total),
+        "one fetch of the weights serves all; each sequence falls to "
+        f"{format_number(after.tokens_per_second_each.value)} tok/s{unfit}",
     )
 
 
 def _several_tokens_a_pass(here: _Place) -> Lever:
     """A pass that checks d drafted tokens reads the cache once and the weights of d + 1 tokens."""
-    model, box, d, a = here.model, here.box, DRAFTED, ACCEPTANCE
-    tokens = here.b * (d + 1)
-    moved = weights_read(model, tokens).value + cache_bytes(model, here.t, here.element_bytes, here.b)
-    seconds = moved / box.B.value
-    if box.C is not None:
-        seconds = max(seconds, step_flop(model, here.t, tokens).value / box.C.value)
+    model, d, a = here.model, DRAFTED, ACCEPTANCE
+    W, kt = weights_read(model, here.b * (d + 1)), cache_read(model, here.t, here.element_bytes, here.b)
+    B, C, F = here.box.B, here.box.C, step_flop(model, here.t, here.b * (d + 1))
+    name, bytes_seconds = "least time of the pass", (W.value + kt.value) / B.value
+    if C is None:
+        least = arithmetic(name, bytes_seconds, Unit.SECONDS, "pass", "(W + b·k·t) / B", (W, kt, B))
+    else:
+        slower = max(bytes_seconds, F.value / C.value)
+        least = arithmetic(name, slower, Unit.SECONDS, "pass", "max((W + b·k·t) / B, F / C)", (W, kt, B, F, C))
     rate = arithmetic(
         "most tokens a second of one sequence",
-        expected_tokens(a.value, d) / seconds,
+        expected_tokens(a.value, d) / least.value,
         Unit.TOKENS_PER_SECOND,
         formula="(1 − a^(d+1)) / (1 − a) / pass",
         inputs=(
             a,
             arithmetic("tokens drafted a pass", d, Unit.TOKENS, "d"),
-            arithmetic("least time of the pass", seconds, Unit.SECONDS, "pass"),
+            least,
         ),
     )
     cost = "; more tokens touch more experts" if model.routed_expert_bytes else ""
@@ -189,7 +189,7 @@ def _more_arithmetic(here: _Place) -> Iterator[Lever]:
     C = here.box.C
     if C is None:
         return
-    now = ceiling(here.model, here.t, here.b, here.element_bytes, here.box)
+    now = here.ceiling()
     work = step_flop(here.model, here.t, here.b).value / C.value
     if now.bound is Limit.ARITHMETIC or work >= now.seconds_per_step.value:
         why = "the step waits for its arithmetic here"
@@ -214,7 +214,7 @@ def _factor(after: Quantity, before: Quantity) -> Quantity:
         after.value / before.value,
         Unit.TIMES,
         formula="with / without",
-        inputs=(after, before),
+        inputs=(replace(after, symbol="with"), replace(before, symbol="without")),
     )
 
 

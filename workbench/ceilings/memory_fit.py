@@ -18,8 +18,8 @@ LONGEST_CONTEXT = 1 << 24
 def weights_resident(model: Model) -> Quantity:
     """Bytes of weights held: the file where there is one, every tensor otherwise, whatever a token reads of them."""
     if model.file_bytes is None:
-        return arithmetic("weights resident", model.resident_bytes, Unit.BYTES, source=model.source)
-    return arithmetic("the file, resident in full", model.file_bytes, Unit.BYTES, source=model.source)
+        return arithmetic("weights resident", model.resident_bytes, Unit.BYTES, "weights", source=model.source)
+    return arithmetic("the file, resident in full", model.file_bytes, Unit.BYTES, "weights", source=model.source)
 
 
 def needed(model: Model, t: int, element_bytes: float, b: int = 1) -> Quantity:
@@ -29,8 +29,9 @@ def needed(model: Model, t: int, element_bytes: float, b: int = 1) -> Quantity:
         "memory for weights and caches, engine buffers not counted",
         weights.value + cache.value,
         Unit.BYTES,
-        formula="weights + b·k·t",
-        inputs=(weights, cache),
+        "need",
+        "weights + b·k·t",
+        (weights, cache),
     )
 
 

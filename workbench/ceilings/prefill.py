@@ -51,10 +51,22 @@ def flop(model: Model, n: int) -> Quantity:
         "F",
         "2·N·n + head + attention",
         (
-            arithmetic("parameters each token is multiplied by, without the head", N, Unit.PARAMETERS, "N"),
+            arithmetic(
+                "parameters each token is multiplied by, without the head",
+                N,
+                Unit.PARAMETERS,
+                "N",
+                source=model.source,
+            ),
             arithmetic("prompt", n, Unit.TOKENS, "n"),
-            arithmetic("output head, last position only", head, Unit.FLOP, "head"),
-            arithmetic("attention's n² term, 4·heads·head_dim a pair", attention, Unit.FLOP, "attention"),
+            arithmetic("output head, last position only", head, Unit.FLOP, "head", source=model.source),
+            arithmetic(
+                "attention's n² term, 4·heads·head_dim a pair",
+                attention,
+                Unit.FLOP,
+                "attention",
+                source=model.source,
+            ),
         ),
     )
 
@@ -64,14 +76,15 @@ def seconds(model: Model, n: int, B: Quantity, C: Quantity | None) -> Quantity:
     W = weights_read(model, n)
     name = "least time of the prefill"
     if C is None:
-        return arithmetic(name, W.value / B.value, Unit.SECONDS, formula="W / B", inputs=(W, B))
+        return arithmetic(name, W.value / B.value, Unit.SECONDS, "TTFT", "W / B", (W, B))
     F = flop(model, n)
     return arithmetic(
         name,
         max(F.value / C.value, W.value / B.value),
         Unit.SECONDS,
-        formula="max(F / C, W / B)",
-        inputs=(F, W, B, C),
+        "TTFT",
+        "max(F / C, W / B)",
+        (F, W, B, C),
     )
 
 
@@ -158,7 +171,11 @@ def prefill_ceiling(model: Model, n: int, element_bytes: float, box: Box) -> Pre
         attention_flop=F.inputs[3],
         weight_bytes=W,
         kv_bytes_written=arithmetic(
-            "cache the prompt writes, every layer's", _written(model, n, element_bytes), Unit.BYTES, "k·n"
+            "cache the prompt writes, every layer's",
+            _written(model, n, element_bytes),
+            Unit.BYTES,
+            "k·n",
+            source=model.source,
         ),
         arithmetic_seconds=None
         if C is None

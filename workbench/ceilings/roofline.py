@@ -49,8 +49,9 @@ def attainable(I: Quantity, C: Quantity, B: Quantity) -> Quantity:
         "attainable rate",
         min(C.value, B.value * I.value),
         Unit.FLOP_PER_SECOND,
-        formula="min(C, B·I)",
-        inputs=(C, B, I),
+        "attainable",
+        "min(C, B·I)",
+        (C, B, I),
     )
 
 

@@ -20,8 +20,9 @@ def seconds(W_fast: Quantity, B_fast: Quantity, W_slow: Quantity, B_slow: Quanti
         "least time of one step over two memories",
         W_fast.value / B_fast.value + W_slow.value / B_slow.value,
         Unit.SECONDS,
-        formula="W_fast / B_fast + W_slow / B_slow",
-        inputs=(W_fast, B_fast, W_slow, B_slow),
+        "step",
+        "W_fast / B_fast + W_slow / B_slow",
+        (W_fast, B_fast, W_slow, B_slow),
     )
 
 
@@ -62,11 +63,11 @@ def split(model: Model, t: int, element_bytes: float, B_fast: Quantity, B_slow: 
         moved.value * (1 - f),
         Unit.BYTES,
         "W_fast",
-        "(1 − f)·(W + k·t)",
+        "(1 − f)·(W + b·k·t)",
         (share, moved),
     )
     slow = arithmetic(
-        "bytes read from the slower memory", moved.value * f, Unit.BYTES, "W_slow", "f·(W + k·t)", (share, moved)
+        "bytes read from the slower memory", moved.value * f, Unit.BYTES, "W_slow", "f·(W + b·k·t)", (share, moved)
     )
     step = seconds(fast, B_fast, slow, B_slow)
     return Split(
