@@ -1,14 +1,13 @@
 """The models and boxes that the texts compute with, and how a figure is written with a printed figure's digits."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import cache
 from typing import Any
 
 import pytest
 
 from workbench.ceilings.box import Box
-from workbench.models.model import KvKind, KvLayer, Model, ModelKind, Published, Read, TensorGroup
+from workbench.models.model import KvKind, KvLayer, Model, ModelKind, Read, TensorGroup
 from workbench.models.presets import preset_model
 from workbench.quantity import Origin, Quantity, Unit
 
@@ -21,19 +20,12 @@ FP16, FP32 = 2, 4
 DENSE, MIXTURE, GPT_OSS = "Qwen3-8B", "Qwen3-30B-A3B", "gpt-oss-120b"
 MODELS = (DENSE, MIXTURE, GPT_OSS)
 _PRESETS = {DENSE: "qwen3-8b-q4_k_m", MIXTURE: "qwen3-30b-a3b-q4_k_m", GPT_OSS: "gpt-oss-120b-mxfp4"}
-# Parameters and active parameters as the two cards state them; Qwen3-8B's is dense.
-_CARDS = {MIXTURE: (30.5e9, 3.3e9), GPT_OSS: (117e9, 5.1e9)}
 
 
 @cache
 def exact(name: str) -> Model:
     """A model of the texts with the bytes of its file's tensor table."""
     return preset_model(_PRESETS[name])
-
-
-def with_card(name: str) -> Model:
-    """The same with the parameter counts of its card."""
-    return replace(exact(name), published=Published(*_CARDS[name], source="the card"))
 
 
 @cache

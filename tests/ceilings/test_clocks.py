@@ -3,8 +3,6 @@
 import pytest
 
 from workbench.ceilings import decode, kv_cache, prefill
-from workbench.ceilings.memory_fit import longest_prompt, memory_need
-from workbench.ceilings.prefill import Clock
 from workbench.models.resolve import resolve
 from workbench.quantity import Origin, Quantity, Unit
 
@@ -54,28 +52,3 @@ def test_the_slower_clock_sets_the_time() -> None:
     assert prefill.seconds(model, 1, B, C).value == pytest.approx(W / B.value)
     assert prefill.seconds(model, 4_096, B, C).value == pytest.approx(prefill.flop(model, 4_096).value / C.value)
     assert decode.step_seconds(model, 100, FP32, B, C).value == pytest.approx((W + 100 * 229_376) / B.value)
-
-
-@pytest.mark.parametrize(("n", "clock"), [(1, Clock.BYTES), (16, Clock.BYTES), (64, Clock.BOTH), (1_024, Clock.MATHS)])
-def test_the_clock_that_binds_changes_along_the_prompt(n: int, clock: Clock) -> None:
-    model = resolve("qwen3-0.6b").in_dtype("float32")
-    assert prefill.binding_clock(model, n, B.value, C.value) is clock
-
-
-def test_memory_is_weights_cache_and_what_a_pass_holds() -> None:
-    model = resolve("qwen3-0.6b").in_dtype("float32")
-    need = memory_need(model, 4_096, 17, FP32)
-    assert need.weights == 2_384_199_680
-    assert need.cache == need.appended == 4_113 * 229_376
-    assert need.total == need.weights + 2 * need.cache + need.activations + need.engine
-    assert need.repacked == 0
-    half = memory_need(resolve("qwen3-0.6b").in_dtype("bfloat16"), 4_096, 17, 2)
-    assert half.repacked == 151_936 * 1_024 * 2
-
-
-def test_the_longest_prompt_is_the_last_that_fits() -> None:
-    model = resolve("qwen3-0.6b").in_dtype("float32")
-    available = 4_000_000_000
-    n = longest_prompt(model, 17, FP32, available)
-    assert memory_need(model, n, 17, FP32).total <= available < memory_need(model, n + 1, 17, FP32).total
-    assert longest_prompt(model, 17, FP32, 1_000_000) == 0

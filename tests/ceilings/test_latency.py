@@ -111,7 +111,7 @@ def test_decode_faster_by_nothing_is_refused(factor: float) -> None:
 
 @pytest.mark.parametrize("cached", [-1, 8_000, 9_000])
 def test_a_prefix_as_long_as_the_prompt_is_refused(cached: int) -> None:
-    with pytest.raises(SettingsError, match="must be shorter than the prompt, 8,000 tokens"):
+    with pytest.raises(SettingsError, match="at least 0 tokens and be shorter than the prompt, 8,000 tokens"):
         with_cached_prefix(READ, cached)
 
 

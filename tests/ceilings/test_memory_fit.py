@@ -1,10 +1,10 @@
-"""What must be resident: the card of 12 GB, the longest context and the largest batch."""
+"""What must be resident: the card of 12 GB, the longest context, the largest batch, and what a run holds besides."""
 
 import pytest
 
-from tests.ceilings.figures import DENSE, FP16, GB, GPT_OSS, Figures, digits_of, exact, memory
+from tests.ceilings.figures import DENSE, FP16, FP32, GB, GPT_OSS, Figures, digits_of, exact, memory, small
 from workbench.ceilings import memory_fit
-from workbench.ceilings.memory_fit import Fit
+from workbench.ceilings.memory_fit import Fit, longest_prompt, memory_need
 
 FULL_CONTEXT = 32_768
 
@@ -63,3 +63,22 @@ def test_nothing_fits_where_the_weights_do_not() -> None:
 
 def test_sequences_without_a_cache_cost_nothing() -> None:
     assert memory_fit.largest_batch(exact(DENSE), 0, FP16, 12 * GB) is None
+
+
+def test_memory_is_weights_cache_and_what_a_pass_holds() -> None:
+    model = small()
+    need = memory_need(model, 4_096, 17, FP32)
+    assert need.weights == 2_384_199_680
+    assert need.cache == need.appended == 4_113 * 229_376
+    assert need.total == need.weights + 2 * need.cache + need.activations + need.engine
+    assert need.repacked == 0
+    half = memory_need(small().in_dtype("bfloat16"), 4_096, 17, 2)
+    assert half.repacked == 151_936 * 1_024 * 2
+
+
+def test_the_longest_prompt_is_the_last_that_fits() -> None:
+    model = small()
+    available = 4_000_000_000
+    n = longest_prompt(model, 17, FP32, available)
+    assert memory_need(model, n, 17, FP32).total <= available < memory_need(model, n + 1, 17, FP32).total
+    assert longest_prompt(model, 17, FP32, 1_000_000) == 0
