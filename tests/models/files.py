@@ -49,23 +49,37 @@ LLAMA_METADATA: dict[str, Any] = {
 }
 
 
-def _text(value: str, order: str) -> bytes:
-    raw = value.encode()
+def _text(value: str | bytes, order: str) -> bytes:
+    raw = value.encode() if isinstance(value, str) else value
     return struct.pack(f"{order}Q", len(raw)) + raw
 
 
+def _kind(value: Any) -> tuple[int, str]:
+    """The number and the struct code of a value's type in GGUF, the narrowest that a writer would take."""
+    match value:
+        case bool():
+            return 7, "?"
+        case int():
+            return (4, "I") if 0 <= value < 1 << 32 else (10, "Q") if value >= 0 else (11, "q")
+        case float():
+            return 12, "d"
+        case str() | bytes():
+            return 8, ""
+        case _:
+            return 9, ""
+
+
 def _value(value: Any, order: str, typed: bool = True) -> bytes:
-    if isinstance(value, bool):
-        kind, raw = 7, struct.pack("?", value)
-    elif isinstance(value, int):
-        kind, raw = 4, struct.pack(f"{order}I", value)
-    elif isinstance(value, str):
-        kind, raw = 8, _text(value, order)
+    kind, code = _kind(value)
+    if code:
+        raw = struct.pack(f"{order}{code}", value)
+    elif kind == 8:
+        raw = _text(value, order)
     else:
-        element = {bool: 7, int: 4, str: 8}[type(value[0])]
-        kind = 9
+        # All elements have the first one's type.
+        element, code = _kind(value[0]) if value else (4, "I")
         raw = struct.pack(f"{order}IQ", element, len(value))
-        raw += b"".join(_value(v, order, typed=False) for v in value)
+        raw += b"".join(struct.pack(f"{order}{code}", v) if code else _value(v, order, typed=False) for v in value)
     return (struct.pack(f"{order}I", kind) if typed else b"") + raw
 
 
@@ -75,15 +89,17 @@ def gguf_bytes(
     *,
     version: int = 3,
     order: str = "<",
+    offsets: Mapping[int, int] | None = None,
 ) -> bytes:
-    """A whole GGUF file, made by hand so that any part of it can be wrong."""
+    """A whole GGUF file, made by hand so that any part of it can be wrong; `offsets` replace those of some tensors."""
     metadata = LLAMA_METADATA if metadata is None else metadata
     out = b"GGUF" + struct.pack(f"{order}IQQ", version, len(tensors), len(metadata))
     for key, value in metadata.items():
         out += _text(key, order) + _value(value, order)
     offset = 0
-    for name, sizes, kind, stored in tensors:
-        out += _text(name, order) + struct.pack(f"{order}I{len(sizes)}QIQ", len(sizes), *sizes, kind, offset)
+    for index, (name, sizes, kind, stored) in enumerate(tensors):
+        said = (offsets or {}).get(index, offset)
+        out += _text(name, order) + struct.pack(f"{order}I{len(sizes)}QIQ", len(sizes), *sizes, kind, said)
         offset += -(-stored // 32) * 32
     out += b"\0" * (-len(out) % 32)
     return out + b"\0" * offset

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.models.damage import everything, miswritten, mutated, write_split
 from tests.models.files import LLAMA_TENSORS, TINY_LLAMA, bfloat16, gguf_bytes, safetensors_bytes, smollm2
 from workbench.errors import ModelError
-from workbench.models.gguf_model import read_gguf_model
-from workbench.models.inspection import inspection
 from workbench.models.safetensors_header import read_safetensors
 from workbench.models.shape import tensor_shapes
 
@@ -25,33 +24,6 @@ def outcome(read: Callable[[Path], object], path: Path) -> str | None:
     return None
 
 
-def inspected(path: Path) -> object:
-    return inspection(read_gguf_model(path))
-
-
-def mutated(whole: bytes, header: int, chance: random.Random) -> bytes:
-    """The bytes with one to four wounds in the header, or cut short."""
-    data = bytearray(whole)
-    for _ in range(chance.randint(1, 4)):
-        at = chance.randrange(4, header)
-        match chance.randrange(5):
-            case 0:
-                data[at] = chance.randrange(256)
-            case 1:
-                data[at : at + 8] = chance.choice([0, 1, 1 << 31, 1 << 40, 1 << 62, (1 << 64) - 1]).to_bytes(
-                    8, "little"
-                )
-            case 2:
-                data[at : at + 4] = chance.randrange(1 << 32).to_bytes(4, "little")
-            case 3:
-                del data[at : at + chance.randint(1, 32)]
-            case 4:
-                data = data[: chance.randrange(4, len(data))]
-        if len(data) <= header:
-            break
-    return bytes(data)
-
-
 @pytest.mark.parametrize("seed", range(4))
 def test_damaged_gguf_headers(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
@@ -62,11 +34,31 @@ def test_damaged_gguf_headers(tmp_path: Path, seed: int) -> None:
     for _ in range(250):
         path.write_bytes(mutated(whole, header, chance))
         start = time.perf_counter()
-        message = outcome(inspected, path)
+        message = outcome(everything, path)
         refused += message is not None
         assert message is None or message.endswith((".", "?"))
         assert time.perf_counter() - start < 1
     assert refused > 100
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_gguf_files_that_are_whole_and_say_what_cannot_be(tmp_path: Path, seed: int) -> None:
+    chance = random.Random(seed)
+    path = tmp_path / "m.gguf"
+    messages = []
+    for _ in range(250):
+        path.write_bytes(miswritten(chance))
+        messages.append(outcome(everything, path))
+    refused = [message for message in messages if message is not None]
+    assert all(message.endswith((".", "?")) and len(message) < 1000 for message in refused)
+    assert 20 < len(refused) < 230
+
+
+def test_damaged_parts_of_a_split_file(tmp_path: Path) -> None:
+    chance = random.Random(3)
+    messages = [outcome(everything, write_split(tmp_path, chance)) for _ in range(200)]
+    assert all(message.endswith((".", "?")) for message in messages if message is not None)
+    assert 100 < sum(message is not None for message in messages) < 200
 
 
 def test_damaged_starts_of_a_real_file_allocate_no_more_than_they_hold(tmp_path: Path) -> None:
@@ -76,7 +68,7 @@ def test_damaged_starts_of_a_real_file_allocate_no_more_than_they_hold(tmp_path:
     for _ in range(60):
         path.write_bytes(mutated(whole, 3_000, chance))
         tracemalloc.start()
-        outcome(inspected, path)
+        outcome(everything, path)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         assert peak < 2 * len(whole)

@@ -287,6 +287,7 @@ def test_each_layer_keeps_what_llama_cpp_gives_it(
         ("minicpm3", DECOMPRESSED, [UNABSORBED], "160 elements a token and layer"),
         ("qwen3", {"attention.causal": False}, [FULL], "looks both ways"),
         ("granite_swa", {"expert_count": 8, "expert_used_count": [1, 2]}, [FULL] * 2, "different numbers of experts"),
+        ("llama", {}, [FULL], "KV heads of 16 make 32 values and the file's keys are 8 wide"),
         ("novel", {}, [FULL], "'novel' is not known to this workbench"),
         ("llama", {"block_count": 9}, [FULL], "states 9 layers and tensors of 1 are recognised"),
     ],
@@ -298,7 +299,7 @@ def test_what_is_not_modelled_is_said(
 
 
 def test_a_plain_model_has_nothing_to_be_said(tmp_path: Path) -> None:
-    assert written(tmp_path, "llama", {}, [FULL] * 2).notes == ()
+    assert written(tmp_path, "llama", {}, [FULL], blk__0__attn_k__weight=(32, 64)).notes == ()
 
 
 def test_every_architecture_of_the_package_is_known() -> None:
@@ -356,6 +357,7 @@ def test_parts_that_no_step_of_decoding_reads(tmp_path: Path) -> None:
         v__blk__0__attn_q__weight=(8, 64),
         a__blk__0__attn_q__weight=(8, 64),
         mm__input_projection__weight=(8, 64),
+        blk__0__attn_k__weight=(32, 64),
     )
     reads = read_bytes(found)
     assert reads["vision and audio towers"] == (Read.NONE, 3 * 8 * 64 * 2)

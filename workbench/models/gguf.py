@@ -29,8 +29,10 @@ MOST_NESTED = 4
 KEPT_ELEMENTS = 4096
 # Strings stepped over, at least, between two looks at how much more is sure to follow.
 STRINGS_AT_ONCE = 4096
-# The specification's limit on keys; chat templates are the longest text that is of use here.
-MOST_NAME_BYTES = (1 << 16) - 1
+# The specification's limit on keys, and four times llama.cpp's on the names of tensors.
+MOST_KEY_BYTES = (1 << 16) - 1
+MOST_NAME_BYTES = 256
+# Chat templates are the longest text that is of use here.
 KEPT_TEXT_BYTES = 1 << 20
 
 _STRING, _ARRAY = 8, 9
@@ -103,10 +105,11 @@ def _read_parts(named: GgufHeader, count: int) -> GgufHeader:
         )
     headers = [named if part == named.path else _read_file(part) for part in paths]
     for index, header in enumerate(headers):
-        if header.metadata.get("split.count") != count or header.metadata.get("split.no") != index:
+        number, of = header.metadata.get("split.no"), header.metadata.get("split.count")
+        if of != count or number != index:
             raise ModelError(
                 f"{header.path} is named part {index + 1} of {count}, but its header says part "
-                f"{_shown(header.metadata.get('split.no'), 1)} of {_shown(header.metadata.get('split.count'))}. "
+                f"{_or_unknown(number, 1)} of {_or_unknown(of)}. "
                 "The parts are of different models or were renamed; download them again."
             )
     tensors = tuple(t for header in headers for t in header.tensors)
@@ -126,12 +129,18 @@ def _read_parts(named: GgufHeader, count: int) -> GgufHeader:
     )
 
 
+def shown(value: Value | None) -> str:
+    """A metadata value as a message shows it: no longer than a line."""
+    text = f"an array or text of {value.length:,}" if isinstance(value, SkippedArray) else repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}…"
+
+
 def _listed(missing: list[Path]) -> str:
     names = ", ".join(p.name for p in missing[:3]) + (f" and {len(missing) - 3} more" if len(missing) > 3 else "")
     return f"{names} {'is' if len(missing) == 1 else 'are'}"
 
 
-def _shown(value: Value | None, add: int = 0) -> str:
+def _or_unknown(value: Value | None, add: int = 0) -> str:
     return str(value + add) if isinstance(value, int) else "unknown"
 
 
@@ -185,7 +194,7 @@ def _refuse_duplicates(path: Path, names: list[str]) -> None:
         return
     seen: set[str] = set()
     name = next(n for n in names if n in seen or seen.add(n))  # type: ignore[func-returns-value]
-    raise ModelError(f"{path} lists the tensor {name!r} twice: the file is damaged. Download it again.")
+    raise ModelError(f"{path} lists the tensor {name[:80]!r} twice: the file is damaged. Download it again.")
 
 
 class _Reader:
@@ -213,9 +222,9 @@ class _Reader:
         key_count = self.count("metadata keys", MOST_KEYS, least_bytes=13)
         metadata: dict[str, Value] = {}
         for _ in range(key_count):
-            key = self.name()
+            key = self.name(MOST_KEY_BYTES)
             if key in metadata:
-                raise self.damaged(f"the metadata key {key!r} stands twice")
+                raise self.damaged(f"the metadata key {key[:80]!r} stands twice")
             metadata[key] = self.value(self.number("I"), key)
         entries = [self.tensor_entry() for _ in range(tensor_count)]
         _refuse_duplicates(self.path, [name for name, _, _, _ in entries])
@@ -258,12 +267,14 @@ class _Reader:
             raise _truncated(self.path, self.size)
         return count
 
-    def name(self) -> str:
-        """The text of a key or a tensor's name."""
+    def name(self, most_bytes: int) -> str:
+        """The text of a key or a tensor's name, which must be fit to print."""
         at = self.position
         text = self.text()
-        if isinstance(text, SkippedArray) or len(text) > MOST_NAME_BYTES:
+        if isinstance(text, SkippedArray) or len(text) > most_bytes:
             raise self.damaged(f"the name at byte {at:,} is longer than GGUF allows")
+        if not text.isprintable():
+            raise self.damaged(f"the name at byte {at:,} holds characters that no name has: {text[:40]!r}")
         return text
 
     def text(self) -> str | SkippedArray:
@@ -340,7 +351,7 @@ class _Reader:
 
     def tensor_entry(self) -> tuple[str, tuple[int, ...], int, int]:
         """Name, shape (rows first), type number and offset of one tensor."""
-        name = self.name()
+        name = self.name(MOST_NAME_BYTES)
         dimensions = self.number("I")
         if dimensions > MOST_DIMENSIONS:
             raise self.damaged(
@@ -352,7 +363,7 @@ class _Reader:
     def alignment(self, metadata: Mapping[str, Value]) -> int:
         alignment = metadata.get("general.alignment", DEFAULT_ALIGNMENT)
         if not isinstance(alignment, int) or not 0 < alignment <= 1 << 30 or alignment & (alignment - 1):
-            raise self.damaged(f"general.alignment is {alignment!r} where a power of two was expected")
+            raise self.damaged(f"general.alignment is {shown(alignment)} where a power of two was expected")
         return alignment
 
     def sized(

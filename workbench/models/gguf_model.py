@@ -3,10 +3,11 @@
 import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import cast
 
 from workbench.errors import ModelError
 from workbench.models.ggml_types import file_types
-from workbench.models.gguf import GgufHeader, SkippedArray, Value, part_names, read_gguf
+from workbench.models.gguf import GgufHeader, SkippedArray, Value, part_names, read_gguf, shown
 from workbench.models.gguf_architectures import (
     CACHELESS,
     LLAMA4_CHUNK,
@@ -28,6 +29,8 @@ from workbench.models.model import AttentionLayer, KvLayer, Model, ModelKind
 from workbench.models.tensors import Tensor, group_tensors
 
 _BLOCK = re.compile(r"^(?:dec\.)?blk\.(\d{1,9})\.([a-z_0-9]+)")
+_LONGEST_NAME = 64
+_Parts = dict[str, int]  # the names of a layer's tensors, each with the rows of its matrix, 0 where it is none
 # GGUF counts heads, dimensions and layers in 32 bits.
 _MOST = 1 << 32
 
@@ -45,9 +48,11 @@ def read_gguf_model(path: Path) -> Model:
             f"{path} does not say which architecture it is (general.architecture): it is not a model "
             "llama.cpp could load. Convert it again."
         )
+    if not architecture.isprintable() or len(architecture) > _LONGEST_NAME:
+        raise ModelError(f"{path} has {shown(architecture)} where the name of an architecture was expected.")
     content = metadata.get("general.type", "model")
     if architecture == "clip" or content not in ("model", ""):
-        what = "a vision or audio projector" if architecture == "clip" else f"of type {content!r}"
+        what = "a vision or audio projector" if architecture == "clip" else f"of type {shown(content)}"
         raise ModelError(f"{path} is {what}, not a language model. Name the model's own .gguf file.")
     if not header.tensors:
         raise ModelError(f"{path} holds no tensors: it is a vocabulary, not a model. Name the model's own file.")
@@ -107,31 +112,52 @@ def _quantisation(metadata: Mapping[str, Value], tensors: tuple[Tensor, ...]) ->
 
 
 class _Settings:
-    """The metadata of one architecture, by the last part of its keys."""
+    """The metadata of one architecture, by the last part of its keys.
 
-    def __init__(self, metadata: Mapping[str, Value], architecture: str) -> None:
-        self.metadata = metadata
+    Raises ModelError for a value of another kind than asked for: read as absent, it would give wrong figures.
+    """
+
+    def __init__(self, header: GgufHeader, architecture: str) -> None:
+        self.path = header.path
+        self.metadata = header.metadata
         self.architecture = architecture
 
     def value(self, key: str) -> Value | None:
         return self.metadata.get(f"{self.architecture}.{key}")
 
-    def number(self, key: str, absent: int = 0) -> int:
+    def numbers(self, key: str) -> int | tuple[int, ...] | None:
+        """One number for all layers, or one each."""
         value = self.value(key)
+        listed = value if isinstance(value, tuple) else (value,)
+        if value is None or all(isinstance(n, int) and not isinstance(n, bool) and 0 <= n < _MOST for n in listed):
+            return cast("int | tuple[int, ...] | None", value)
+        raise ModelError(
+            f"The header of {self.path} says {self.architecture}.{key} is {shown(value)} where a whole number, "
+            "or one for each layer, was expected. Convert the model again."
+        )
+
+    def number(self, key: str, absent: int = 0) -> int:
+        """The figure, the largest of one each; `absent` for none and for 0."""
+        value = self.numbers(key)
         if isinstance(value, tuple):
-            value = max(value, default=None)
-        return value if isinstance(value, int) and 0 < value < _MOST else absent
+            value = max(value, default=0)
+        return value or absent
 
     def each(self, key: str, layer: int, absent: int) -> int:
         """The figure for one layer, of one for all or one each."""
-        value = self.value(key)
+        value = self.numbers(key)
         if isinstance(value, tuple):
-            value = value[layer] if layer < len(value) else None
-        return value if isinstance(value, int) and 0 <= value < _MOST else absent
+            if layer >= len(value):
+                raise ModelError(
+                    f"The header of {self.path} gives {self.architecture}.{key} for {len(value):,} layers, and there "
+                    f"is a layer {layer:,}. Convert the model again."
+                )
+            return value[layer]
+        return absent if value is None else value
 
 
 def _layout(header: GgufHeader, architecture: str) -> Layout:
-    settings = _Settings(header.metadata, architecture)
+    settings = _Settings(header, architecture)
     blocks = _blocks(header.tensors)
     notes: list[str] = []
     layers = _layer_count(settings, blocks, notes)
@@ -139,15 +165,17 @@ def _layout(header: GgufHeader, architecture: str) -> Layout:
     slides = _sliding_layers(settings, layers, notes)
     kv: list[KvLayer] = []
     attention: list[AttentionLayer] = []
-    if not settings.value("attention.head_count") and any(_attends(parts) for parts in blocks.values()):
+    if not settings.number("attention.head_count") and any(_attends(parts) for parts in blocks.values()):
         notes.append("The header does not say how many attention heads there are: the KV cache is not modelled.")
     else:
         for layer in sorted(index for index in blocks if index < layers):
             _add_layer(settings, layer, blocks[layer], hidden, slides(layer), kv, attention, notes)
     if settings.number("attention.shared_kv_layers") or architecture == "gemma3n":
         notes.append("The last layers reuse the cache of earlier ones: it is read again, and stored once.")
-    if settings.value("attention.indexer.top_k"):
-        notes.append("Sparse attention by an indexer is not modelled: counted as full attention.")
+    if settings.number("attention.indexer.top_k"):
+        notes.append(
+            "Sparse attention by an indexer is not modelled: counted as full attention, without the indexer's own keys."
+        )
     if settings.value("attention.causal") is False and architecture not in CACHELESS:
         notes.append("The header says its attention looks both ways, as embedding models' does: decoding is no use.")
     return Layout(
@@ -162,17 +190,19 @@ def _layout(header: GgufHeader, architecture: str) -> Layout:
     )
 
 
-def _blocks(tensors: tuple[Tensor, ...]) -> dict[int, set[str]]:
+def _blocks(tensors: tuple[Tensor, ...]) -> dict[int, _Parts]:
     """The parts of each layer of the decoder, by the layer's number."""
-    blocks: dict[int, set[str]] = {}
+    blocks: dict[int, _Parts] = {}
     for tensor in tensors:
         match = _BLOCK.match(tensor.name)
         if match:
-            blocks.setdefault(int(match[1]), set()).add(match[2])
+            rows = tensor.shape[0] if tensor.name.endswith(".weight") and len(tensor.shape) == 2 else 0
+            parts = blocks.setdefault(int(match[1]), {})
+            parts[match[2]] = max(rows, parts.get(match[2], 0))
     return blocks
 
 
-def _layer_count(settings: _Settings, blocks: Mapping[int, set[str]], notes: list[str]) -> int:
+def _layer_count(settings: _Settings, blocks: Mapping[int, _Parts], notes: list[str]) -> int:
     """The layers a token passes through: extra prediction layers are not among them."""
     stated = settings.number("decoder_block_count") or settings.number("block_count")
     if not stated:
@@ -204,16 +234,16 @@ def _contradictions(header: GgufHeader, settings: _Settings, layers: int) -> Ite
         yield "Layers use different numbers of experts: all are counted as using the most."
 
 
-def _attends(parts: set[str]) -> bool:
+def _attends(parts: _Parts) -> bool:
     """Whether a layer's tensors are those of attention; linear attention stores attn_qkv beside ssm parts."""
     fused = "attn_qkv" in parts and not any(part.startswith("ssm_") for part in parts)
-    return fused or bool(parts & {"attn_q", "attn_k", "attn_q_a", "attn_q_b", "attn_kv_a_mqa"})
+    return fused or bool(parts.keys() & {"attn_q", "attn_k", "attn_q_a", "attn_q_b", "attn_kv_a_mqa"})
 
 
 def _add_layer(
     settings: _Settings,
     layer: int,
-    parts: set[str],
+    parts: _Parts,
     hidden: int,
     window: int | None,
     kv: list[KvLayer],
@@ -252,6 +282,13 @@ def _add_layer(
         kv.append(latent(key, 0, window))
         attention.append(AttentionLayer(heads, key, window))
     else:
+        if not kv_heads * (key + value):
+            notes.append("The header gives some layers with attention no KV heads or no head size: counted as nothing.")
+        if parts.get("attn_k", 0) not in (0, kv_heads * key):
+            notes.append(
+                f"The header's {kv_heads:,} KV heads of {key:,} make {kv_heads * key:,} values and the file's keys are "
+                f"{parts['attn_k']:,} wide: the cache is counted by the header."
+            )
         kv.append(full_or_sliding(kv_heads, key, value, window, state or 0))
         attention.append(AttentionLayer(heads, (key + value) // 2, window))
 
@@ -288,21 +325,23 @@ def _window(settings: _Settings, layers: int) -> int:
 
 def _pattern(settings: _Settings) -> Callable[[int], bool] | None:
     pattern = settings.value("attention.sliding_window_pattern")
+    if not isinstance(pattern, tuple):
+        pattern = settings.numbers("attention.sliding_window_pattern")
     if isinstance(pattern, tuple):
         marks = tuple(bool(mark) for mark in pattern)
         return lambda layer: layer < len(marks) and marks[layer]
     known = Sliding(4) if settings.architecture == "llama4" else SLIDING_FAMILIES.get(family(settings.architecture))
-    if isinstance(pattern, int) and pattern >= 0:
+    if pattern is not None:
         return Sliding(pattern or None, known.full_first if known is not None else False).slides
     return known.slides if known is not None else None
 
 
-def _is_lightning(settings: _Settings, parts: set[str]) -> bool:
+def _is_lightning(settings: _Settings, parts: _Parts) -> bool:
     """Whether a layer is the linear attention of MiniMax-Text-01, which alone there has a second norm."""
     return settings.architecture == "minimax-01" and "attn_norm_2" in parts
 
 
-def _recurrent_elements(settings: _Settings, parts: set[str], hidden: int, key: int) -> int | None:
+def _recurrent_elements(settings: _Settings, parts: _Parts, hidden: int, key: int) -> int | None:
     """Elements of one recurrent layer's state: its matrix and the last inputs of its convolution.
 
     Source: the recurrent state sizes of llama.cpp's hyperparameters.
