@@ -1,5 +1,6 @@
 """What a GGUF header says of a model: reads by group, and the cache of each layer by family."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -172,6 +173,33 @@ def test_experts_extra_heads_and_towers_are_read_as_they_are(tmp_path: Path) -> 
     assert found.read_bytes_per_token == 6 * size + 2 * size * 2 // 16 + 64 * 4
     assert len(found.kv_layers) == 1
     assert any("something_new.weight" in note for note in found.notes)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "words"),
+    [
+        ("attention.head_count", "four", "attention.head_count is 'four' where a whole number"),
+        ("attention.head_count_kv", [2, 2], "for 2 layers, and there is a layer 2"),
+        ("attention.key_length", 0.5, "attention.key_length is 0.5 where"),
+        ("attention.sliding_window", -1, "attention.sliding_window is -1 where"),
+        ("block_count", 1 << 40, "block_count is 1099511627776 where"),
+        ("expert_count", True, "expert_count is True where"),
+        ("attention.head_count_kv", [1] * 5000, "head_count_kv is an array or text of 5,000 where"),
+    ],
+)
+def test_a_value_of_the_wrong_kind_is_refused(tmp_path: Path, key: str, value: Any, words: str) -> None:
+    with pytest.raises(ModelError, match=re.escape(words)):
+        model(tmp_path, {"general.architecture": "llama", f"llama.{key}": value})
+
+
+@pytest.mark.parametrize("name", ["x" * 70_000, "a\x1b[2J"])
+def test_an_architecture_that_is_no_name_is_refused(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "m.gguf"
+    path.write_bytes(gguf_bytes({"general.architecture": name}))
+    with pytest.raises(ModelError, match="where the name of an architecture was expected") as caught:
+        read_gguf_model(path)
+    assert len(str(caught.value)) < 1000
+    assert str(caught.value).isprintable()
 
 
 def test_unknown_types_are_flagged(tmp_path: Path) -> None:
