@@ -109,14 +109,22 @@ def format_duration(seconds: float) -> str:
     return f"{hours}:{minute:02}:{second:02}" if hours else f"{minute}:{second:02}"
 
 
-def explain(quantity: Quantity, depth: int = 0) -> Iterator[str]:
-    """Lines that show a figure, its origin, its formula, and the same for each input, indented."""
+def explain(quantity: Quantity) -> Iterator[str]:
+    """Lines that show a figure, its origin, its formula and source, and the same for each input, indented.
+
+    A source that several figures share is said once, where it first stands.
+    """
+    yield from _explained(quantity, 0, set())
+
+
+def _explained(quantity: Quantity, depth: int, said: set[str]) -> Iterator[str]:
     label = f"{quantity.symbol} " if quantity.symbol else ""
     line = f"{'  ' * depth}{label}{quantity.name} = {quantity}  [{quantity.origin}]"
     if quantity.formula:
         line += f"  {quantity.formula}"
-    if quantity.source:
+    if quantity.source and quantity.source not in said:
         line += f"  ({quantity.source})"
+        said.add(quantity.source)
     yield line
     for figure in quantity.inputs:
-        yield from explain(figure, depth + 1)
+        yield from _explained(figure, depth + 1, said)

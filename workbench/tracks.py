@@ -9,12 +9,17 @@ import msgspec
 from msgspec import Meta
 
 from workbench import presets as shared
+from workbench.ceilings.memory_fit import needed
 from workbench.errors import SettingsError, unknown_name
 from workbench.experiments.settings import SweepSettings, check_settings
 from workbench.hardware.devices import Devices, load_devices
 from workbench.hardware.machine import THIS_MACHINE
-from workbench.models.presets import Presets, load_presets
+from workbench.models.cache_types import CACHE_TYPE_BYTES, DEFAULT_CACHE_TYPE
+from workbench.models.presets import Presets, load_presets, preset_model
 from workbench.presets import Loaded, Ordinal, Preset, Text, find, mistake, name_key
+from workbench.quantity import Quantity
+from workbench.record import headed
+from workbench.runs.measured_device import device_named
 
 
 class TrackSweep(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -80,6 +85,27 @@ def track_settings(track: Track) -> SweepSettings:
         device=sweep.device,
         track=track.name,
     )
+
+
+@dataclass(frozen=True)
+class Suited:
+    """A model of a track, and whether weights and one cache fit in the memory of its device."""
+
+    model: str = headed("model")
+    context: int = headed("context")
+    memory_needed_bytes: Quantity = headed("needs")
+    memory_bytes: Quantity | None = headed("of")
+    fits: bool | None = headed("fits")
+
+
+def suited(track: Track) -> tuple[Suited, ...]:
+    """The models of a track as they are stored, with a cache of the context of its batch settings."""
+    memory, t = device_named(track.hardware).memory, track.batch.context
+    found = []
+    for name in track.models:
+        need = needed(preset_model(name), t, CACHE_TYPE_BYTES[DEFAULT_CACHE_TYPE])
+        found.append(Suited(name, t, need, memory, None if memory is None else need.value <= memory.value))
+    return tuple(found)
 
 
 def opened_on(name: str | None) -> Track:

@@ -61,10 +61,10 @@ class ExpertReads:
 
     model: str = headed("model")
     batch: int = headed("batch")
-    touched: Quantity = headed("touched a layer")
+    touched: Quantity = headed("a layer")
     of: int = headed("of")
-    bytes: Quantity = headed("expert bytes read")
-    share: Quantity = headed("of all experts")
+    bytes: Quantity = headed("read")
+    share: Quantity = headed("of all")
 
 
 def expert_reads(model: Model, b: int) -> ExpertReads | None:
@@ -126,7 +126,7 @@ def shortcut(model: Model) -> Shortcut:
     """
     if not model.parameters:
         raise ModelError(f"{model.name} holds no parameters to set the file's size against. Check {model.source}.")
-    file = arithmetic("file", model.file_bytes or model.resident_bytes, Unit.BYTES, "file", source=model.source)
+    file = arithmetic("file", model.held_bytes, Unit.BYTES, "file", source=model.source)
     active, total = _counts(model)
     average = file.value / total.value
     tables = sum(group.parameters for group in model.groups if group.read is Read.ONE_ROW)

@@ -17,7 +17,7 @@ LONGEST_CONTEXT = 1 << 24
 
 def weights_resident(model: Model) -> Quantity:
     """Bytes of weights held: the file where there is one, every tensor otherwise, whatever a token reads of them."""
-    if model.file_bytes is None:
+    if model.file_bytes is None or model.held_in is not None:
         return arithmetic("weights resident", model.resident_bytes, Unit.BYTES, "weights", source=model.source)
     return arithmetic("the file, resident in full", model.file_bytes, Unit.BYTES, "weights", source=model.source)
 

@@ -6,22 +6,21 @@ from typing import Any
 
 import msgspec
 
-from workbench.ceilings import experts, memory_fit
+from workbench.ceilings import experts
 from workbench.errors import SettingsError, WorkbenchError, unknown_name
 from workbench.hardware.device import Device
 from workbench.hardware.devices import load_devices
 from workbench.hardware.machine import THIS_MACHINE
-from workbench.models.cache_types import CACHE_TYPE_BYTES, DEFAULT_CACHE_TYPE
+from workbench.models.cache_types import DEFAULT_CACHE_TYPE
 from workbench.models.inspection import inspection
 from workbench.models.model import Model
 from workbench.models.presets import load_presets, model_of
 from workbench.models.resolve import resolve
 from workbench.output import Format, note, print_json, print_records, print_table
 from workbench.presets import name_key
-from workbench.quantity import Quantity
 from workbench.record import plain, written
 from workbench.runs.measured_device import device_named
-from workbench.tracks import Track, load_tracks, track_named
+from workbench.tracks import Track, load_tracks, suited, track_named
 
 SMALL_SHARE = 0.001
 """Of the reads: what departs from the shortcut by less is left out of the table."""
@@ -91,7 +90,7 @@ def _show(name: str, chosen: Format) -> int:
 def _print_track(track: Track, chosen: Format) -> None:
     """The track's device, and which of its models fit in it with the context of its batch settings."""
     device = device_named(track.hardware)
-    fitting = [_fit_line(resolve(name), track.batch.context, device.memory) for name in track.models]
+    fitting = suited(track)
     settings = {"sweep": msgspec.structs.asdict(track.sweep), "batch": msgspec.structs.asdict(track.batch)}
     match chosen:
         case Format.JSON:
@@ -108,12 +107,6 @@ def _print_track(track: Track, chosen: Format) -> None:
             print()
             print_records(fitting, Format.TABLE)
             _print_notes(track.notes)
-
-
-def _fit_line(model: Model, t: int, memory: Quantity | None) -> dict[str, Any]:
-    need = memory_fit.needed(model, t, CACHE_TYPE_BYTES[DEFAULT_CACHE_TYPE])
-    fits = None if memory is None else need.value <= memory.value
-    return {"model": model.name, "needs": need, "of": memory, "fits": fits, "context": t}
 
 
 def _print_device(device: Device, chosen: Format) -> None:

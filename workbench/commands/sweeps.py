@@ -15,7 +15,7 @@ def open_app(options: argparse.Namespace) -> int:
     if sys.stdin.isatty() and sys.stdout.isatty():
         from workbench.ui.app import run_app
 
-        return run_app(opening)
+        return run_app(track_settings(opening), track=opening)
     note("There is no terminal here, so the first run is done without the screen. `workbench --help` lists commands.")
     return run_sweeps([track_settings(opening)], Format.TABLE)
 

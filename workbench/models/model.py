@@ -91,7 +91,8 @@ class Model:
 
     `config` is what transformers builds the model from (None for a GGUF, whose header serves);
     `architecture` is the maker's name for the family (qwen3, llama, …); `notes` are sentences a person
-    must see, such as reads that are not modelled. Raises ModelError for routed experts of which a token uses none,
+    must see, such as reads that are not modelled; `held_in` is the dtype an engine converts the weights to,
+    None as they are stored. Raises ModelError for routed experts of which a token uses none,
     or more than there are.
     """
 
@@ -114,6 +115,7 @@ class Model:
     config: Mapping[str, Any] | None = field(default=None, repr=False)
     notes: tuple[str, ...] = ()
     published: Published | None = None
+    held_in: str | None = None
 
     def __post_init__(self) -> None:
         routed = any(group.read is Read.ROUTED for group in self.groups)
@@ -142,6 +144,11 @@ class Model:
     def resident_bytes(self) -> int:
         """Bytes all tensors take in memory as they are stored."""
         return sum(g.bytes for g in self.groups)
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of weights held to run: the file's where they stay as stored, those of all tensors otherwise."""
+        return self.resident_bytes if self.file_bytes is None or self.held_in is not None else self.file_bytes
 
     @property
     def read_bytes_per_token(self) -> int:
@@ -183,7 +190,7 @@ class Model:
         """
         size = DTYPE_BYTES[dtype]
         groups = tuple(replace(g, types=(dtype,), bytes=g.parameters * size) for g in self.groups)
-        return replace(self, groups=groups)
+        return replace(self, groups=groups, held_in=dtype)
 
     def read_of(self, group: TensorGroup, amount: int) -> int:
         """What one token reads of `amount` (bytes or parameters) of a group."""

@@ -28,11 +28,13 @@ from workbench.quantity import format_duration
 from workbench.runner import Runner
 from workbench.runs.export import write_csv
 from workbench.runs.store import Store
+from workbench.tracks import Track
 from workbench.ui.bridge import Bridge, ExperimentEnded, ExperimentSaid, PaintAll, Waiting
 from workbench.ui.commands import commands
 from workbench.ui.help import help_text
 from workbench.ui.keys import key_line
 from workbench.ui.live_run import LiveRun, mark_interrupted
+from workbench.ui.panes.ceiling import CeilingPane
 from workbench.ui.panes.prefill_decode import PrefillDecodePane
 from workbench.ui.panes.setup import SetupPane
 from workbench.ui.terminal import WayOut, end_process, library_output_to
@@ -51,6 +53,8 @@ SAMPLE_S = 0.9
 TICK_AFTER_S = 3.0
 RUNNER_WAIT_S = 1.0
 INTERRUPTED_EXIT = 130
+FIRST_FOCUS = {"setup": "#models", "ceiling": "#context-table", "prefill_decode": "#sweep-table"}
+"""The panes, and what has the keys when one is shown."""
 
 
 class WorkbenchApp(App[int]):
@@ -60,6 +64,7 @@ class WorkbenchApp(App[int]):
     TITLE = "Inference Workbench"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("1", "pane('setup')", "Setup"),
+        Binding("2", "pane('ceiling')", "Ceiling"),
         Binding("3", "pane('prefill_decode')", "Prefill/Decode"),
         Binding("r", "run", "Run"),
         Binding("x", "stop", "Stop"),
@@ -72,7 +77,7 @@ class WorkbenchApp(App[int]):
     ENABLE_COMMAND_PALETTE = True
     COMMAND_PALETTE_BINDING = "ctrl+p"
 
-    def __init__(self, settings: SweepSettings, load: Load = load_transformers) -> None:
+    def __init__(self, settings: SweepSettings, load: Load = load_transformers, track: Track | None = None) -> None:
         # The terminal's own colours; said here, because NO_COLOR is honoured as the app is made.
         super().__init__(ansi_color=True)
         self.theme = "ansi-dark"
@@ -81,6 +86,7 @@ class WorkbenchApp(App[int]):
         self.runner = Runner(Store)
         self.live: LiveRun | None = None
         self._settings = settings
+        self._track = track
         self._load = load
         self._bridge = Bridge(self.post_message)
         self._waiting = Waiting()
@@ -98,7 +104,8 @@ class WorkbenchApp(App[int]):
             with Horizontal(id="tab-line"):
                 yield Static("", id="tabs")
                 yield Static("", id="ticking", markup=False)
-            yield SetupPane(self._settings, id="setup")
+            yield SetupPane(self._settings, self._track, id="setup")
+            yield CeilingPane(self._may_draw, id="ceiling")
             yield PrefillDecodePane(self._may_draw, id="prefill_decode")
             yield Strip(this_machine(), id="strip")
             yield Static("", id="keys", markup=False)
@@ -168,6 +175,7 @@ class WorkbenchApp(App[int]):
             pane = self._sweep_pane()
             pane.show(live)
             pane.catch_up()
+            self._ceiling_pane().catch_up()
             self._put("#ticking", "")
             self._show_frame()
             self._show_strip()
@@ -197,9 +205,11 @@ class WorkbenchApp(App[int]):
         """Show a pane and give it the keys."""
         self._pane = pane
         base = self.screen_stack[0]
-        for shown in (base.query_one(SetupPane), self._sweep_pane()):
-            shown.display = shown.id == pane
-        base.query_one("#models" if pane == "setup" else "#sweep-table").focus()
+        for ident in FIRST_FOCUS:
+            base.query_one(f"#{ident}").display = ident == pane
+        base.query_one(FIRST_FOCUS[pane]).focus()
+        if pane == "ceiling":
+            self._ceiling_pane().look_again()
         self._show_frame()
 
     def action_run(self) -> None:
@@ -256,6 +266,7 @@ class WorkbenchApp(App[int]):
         """Draw the charts with the other characters."""
         self._markers = ASCII if self._markers is DOTS else DOTS
         self._sweep_pane().use_markers(self._markers)
+        self._ceiling_pane().use_markers(self._markers)
 
     async def action_quit(self) -> None:
         """Leave; a run that is under way keeps its rows."""
@@ -283,6 +294,12 @@ class WorkbenchApp(App[int]):
     # The frame around the panes
 
     @on(SetupPane.SettingsChanged)
+    def _take_settings(self, message: SetupPane.SettingsChanged) -> None:
+        if message.planned is not None:
+            setup = self.screen_stack[0].query_one(SetupPane)
+            self._ceiling_pane().follow(message.planned.settings, setup.tracks)
+        self._show_frame()
+
     def _show_frame(self) -> None:
         base = self.screen_stack[0]
         settings = base.query_one(SetupPane).settings_or(self._settings)
@@ -298,6 +315,9 @@ class WorkbenchApp(App[int]):
         line = self.screen_stack[0].query_one(place, Static)
         if str(line.content) != text:
             line.update(text, layout=False)
+
+    def _ceiling_pane(self) -> CeilingPane:
+        return self.screen_stack[0].query_one(CeilingPane)
 
     def _sweep_pane(self) -> PrefillDecodePane:
         return self.screen_stack[0].query_one(PrefillDecodePane)
@@ -321,9 +341,12 @@ class WorkbenchApp(App[int]):
         super()._handle_exception(error)
 
 
-def run_app(settings: SweepSettings, load: Load = load_transformers) -> int:
-    """Open the app and return its exit code; the process ends here where a layer outlasts the wait."""
-    app = WorkbenchApp(settings, load)
+def run_app(settings: SweepSettings, load: Load = load_transformers, track: Track | None = None) -> int:
+    """Open the app and return its exit code; the process ends here where a layer outlasts the wait.
+
+    `track` is the one opened on, where it is none of the presets' own.
+    """
+    app = WorkbenchApp(settings, load, track)
     with library_output_to(log_file()), WayOut(app.leave) as way_out:
         app.way_out = way_out.begin  # type: ignore[method-assign]
         app.run(mouse=False)

@@ -21,6 +21,7 @@ def commands(app: WorkbenchApp) -> Iterator[SystemCommand]:
     if app.live is not None and app.live.run is not None:
         yield SystemCommand("Export CSV", "Write the rows of the run shown (e)", app.action_export)
     yield SystemCommand("Setup", "Choose model and sweep (1)", partial(app.action_pane, "setup"))
+    yield SystemCommand("Ceiling", "What arithmetic allows (2)", partial(app.action_pane, "ceiling"))
     yield SystemCommand("Prefill/Decode", "The live sweep (3)", partial(app.action_pane, "prefill_decode"))
     yield SystemCommand("Help", "Explain this pane (?)", app.action_help)
     yield SystemCommand("Chart markers", "Dots, or ASCII for fonts without them", app.action_markers)

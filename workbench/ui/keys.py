@@ -19,9 +19,9 @@ def key_line(pane: str, focused: Widget | None, busy: bool, has_run: bool) -> st
         keys.append("enter edit")
     elif isinstance(focused, Choice):
         keys.append("←→ change")
-    elif pane == "prefill_decode" and has_run:
+    elif pane == "ceiling" or (pane == "prefill_decode" and has_run):
         keys.append("enter explain")
-    if pane == "setup":
+    if pane in ("setup", "ceiling"):
         keys.append("tab next")
-    keys += ["? help", "1 setup" if pane != "setup" else "3 sweep", "^p palette", "q quit"]
+    keys += ["? help", "1 setup" if pane != "setup" else "2 ceiling", "^p palette", "q quit"]
     return SEPARATOR.join(keys)

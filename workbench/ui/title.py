@@ -8,7 +8,7 @@ from workbench.ui.live_run import LiveRun
 
 NAME = "Inference Workbench"
 ENGINE = "transformers"
-PANES = (("1", "Setup", "setup"), ("3", "Prefill/Decode", "prefill_decode"))
+PANES = (("1", "Setup", "setup"), ("2", "Ceiling", "ceiling"), ("3", "Prefill/Decode", "prefill_decode"))
 GAP = 3
 
 

@@ -8,18 +8,21 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.message import Message
 from textual.widgets import Input, OptionList, Static
-from textual.widgets.option_list import Option
 
 from workbench.errors import SettingsError, WorkbenchError
 from workbench.experiments.plan import Plan, plan
 from workbench.experiments.settings import DEVICES, SweepSettings, Weights
-from workbench.hardware.machine import this_machine
+from workbench.hardware.devices import load_devices
+from workbench.hardware.machine import THIS_MACHINE, this_machine
 from workbench.models.model import DTYPE_BYTES
 from workbench.models.presets import load_presets
 from workbench.models.resolve import find_models
+from workbench.tracks import Track, load_tracks, suited, track_settings
 from workbench.ui.panes.planned import plan_lines, run_line
 from workbench.ui.widgets.choice import Choice
 from workbench.ui.widgets.entry import Entry
+from workbench.ui.widgets.field import field, whole_number, whole_numbers
+from workbench.ui.widgets.model_list import ModelList
 
 AUTO = "auto"
 
@@ -36,29 +39,30 @@ class SetupPane(Vertical):
             super().__init__()
             self.planned = planned
 
-    def __init__(self, settings: SweepSettings, *, id: str) -> None:
+    def __init__(self, settings: SweepSettings, track: Track | None, *, id: str) -> None:
         super().__init__(id=id)
         self._initial = settings
-        self._names: list[str] = []
+        self.tracks: dict[str, Track] = {} if track is None else {track.name: track}
         self._painted = False
         self._preset_problems: tuple[str, ...] = ()
 
     def compose(self) -> ComposeResult:
         """The fields, filled so that a first run needs no change."""
         first = self._initial
-        yield Static(f"{first.track} · {this_machine()}", id="setup-machine", markup=False)
+        yield Static(f"measured here: {this_machine()}", id="setup-machine", markup=False)
         with Horizontal():
             with Vertical(id="setup-fields"):
-                yield OptionList(id="models", compact=True, markup=False)
-                yield from _field("model or path", Entry(first.model, id="model"))
-                yield from _field("weights", Choice((AUTO, *Weights), first.weights or AUTO, id="weights"))
-                yield from _field("dtype", Choice(tuple(DTYPE_BYTES), first.dtype, id="dtype"))
-                yield from _field("device", Choice(DEVICES, first.device, id="device"))
+                yield ModelList(id="models")
+                yield from field("track", Choice(tuple(self.tracks), first.track, id="track"))
+                yield from field("model or path", Entry(first.model, id="model"))
+                yield from field("weights", Choice((AUTO, *Weights), first.weights or AUTO, id="weights"))
+                yield from field("dtype", Choice(tuple(DTYPE_BYTES), first.dtype, id="dtype"))
+                yield from field("device", Choice(DEVICES, first.device, id="device"))
                 threads = "" if first.threads is None else str(first.threads)
-                yield from _field("threads", Entry(threads, f"all {this_machine().cores}", id="threads"))
-                yield from _field("prompts", Entry(",".join(map(str, first.prompts)), id="prompts"))
-                yield from _field("new tokens", Entry(str(first.new_tokens), id="new-tokens"))
-                yield from _field("repeats", Entry(str(first.repeats), id="repeats"))
+                yield from field("threads", Entry(threads, f"all {this_machine().cores}", id="threads"))
+                yield from field("prompts", Entry(",".join(map(str, first.prompts)), id="prompts"))
+                yield from field("new tokens", Entry(str(first.new_tokens), id="new-tokens"))
+                yield from field("repeats", Entry(str(first.repeats), id="repeats"))
             with VerticalScroll(id="setup-plan", can_focus=False):
                 yield Static("", id="setup-problem", markup=False)
                 yield Static("", id="plan", markup=False)
@@ -70,27 +74,30 @@ class SetupPane(Vertical):
 
     def _fill(self) -> None:
         self._painted = True
-        presets = load_presets()
-        self._preset_problems = presets.problems
-        self._add_models([(name, "shape") for name in sorted(presets.models)])
-        models = self.query_one("#models", OptionList)
-        if self._initial.model in self._names:
-            models.highlighted = self._names.index(self._initial.model)
+        devices, presets = load_devices(), load_presets()
+        tracks = load_tracks(devices=devices, models=presets)
+        self._preset_problems = (*tracks.problems, *devices.problems, *presets.problems)
+        known = [*sorted(tracks.tracks.values(), key=lambda track: (track.name != THIS_MACHINE, track.name))]
+        self.tracks = {**{track.name: track for track in known}, **self.tracks}
+        self.query_one("#track", Choice).offer(tuple(self.tracks), self._initial.track)
+        models = self.query_one(ModelList)
+        models.offer(
+            (name, "shape" if preset.file_bytes is None else "file") for name, preset in sorted(presets.models.items())
+        )
+        self._suit()
+        models.choose(self._initial.model)
         self.run_worker(self._find_on_disk, thread=True)
         self.check()
+
+    def _suit(self) -> None:
+        track = self.tracks.get(self.query_one("#track", Choice).value)
+        if track is not None:
+            self.query_one(ModelList).suit("here" if track.name == THIS_MACHINE else track.name, suited(track))
 
     def _find_on_disk(self) -> None:
         found = find_models()
         if found:
-            self.app.call_from_thread(self._add_models, [(str(path), "on disk") for path in found])
-
-    def _add_models(self, entries: list[tuple[str, str]]) -> None:
-        models = self.query_one("#models", OptionList)
-        for name, about in entries:
-            if name not in self._names:
-                self._names.append(name)
-                shown = name if len(name) <= 24 else f"…{name[-23:]}"
-                models.add_option(Option(f"{shown:<25}{about}"))
+            self.app.call_from_thread(self.query_one(ModelList).offer, [(str(path), "on disk") for path in found])
 
     def settings(self) -> SweepSettings:
         """What the fields say; raises SettingsError where one holds no number."""
@@ -98,13 +105,13 @@ class SetupPane(Vertical):
         return SweepSettings(
             model=self._text("model"),
             weights=None if weights == AUTO else Weights(weights),
-            prompts=tuple(whole_number(part, "prompts") for part in self._text("prompts").split(",") if part.strip()),
+            prompts=whole_numbers(self._text("prompts"), "prompts"),
             new_tokens=whole_number(self._text("new-tokens"), "new tokens"),
             repeats=whole_number(self._text("repeats"), "repeats"),
             dtype=self.query_one("#dtype", Choice).value,
             device=self.query_one("#device", Choice).value,
             threads=whole_number(threads, "threads") if (threads := self._text("threads")) else None,
-            track=self._initial.track,
+            track=self.query_one("#track", Choice).value,
         )
 
     def settings_or(self, other: SweepSettings) -> SweepSettings:
@@ -130,9 +137,28 @@ class SetupPane(Vertical):
         self.query_one("#setup-run", Static).update(run)
         self.post_message(self.SettingsChanged(planned))
 
+    @on(Choice.Changed, "#track")
+    def _take_track(self) -> None:
+        """Fill the fields as the track has them; the model stays where it suits the track too."""
+        track = self.tracks.get(self.query_one("#track", Choice).value)
+        if track is None:
+            return
+        settings = track_settings(track)
+        self.query_one("#dtype", Choice).value = settings.dtype
+        self.query_one("#device", Choice).value = settings.device
+        for name, text in (
+            ("prompts", ",".join(map(str, settings.prompts))),
+            ("new-tokens", str(settings.new_tokens)),
+            ("repeats", str(settings.repeats)),
+        ):
+            self.query_one(f"#{name}", Entry).value = text
+        if self._text("model") not in track.models:
+            self.query_one("#model", Entry).value = settings.model
+        self._suit()
+
     @on(OptionList.OptionHighlighted, "#models")
     def _take_model(self, event: OptionList.OptionHighlighted) -> None:
-        self.query_one("#model", Entry).value = self._names[event.option_index]
+        self.query_one("#model", Entry).value = self.query_one(ModelList).names[event.option_index]
 
     @on(Input.Changed)
     @on(Choice.Changed)
@@ -147,17 +173,3 @@ class SetupPane(Vertical):
 
     def _text(self, field: str) -> str:
         return self.query_one(f"#{field}", Entry).value.strip()
-
-
-def whole_number(text: str, field: str) -> int:
-    """The number a field holds; raises SettingsError where it holds none."""
-    try:
-        return int(text.strip().replace("_", ""))
-    except ValueError:
-        raise SettingsError(f"{field} holds {text.strip()!r}, which is not a whole number.") from None
-
-
-def _field(label: str, widget: Entry | Choice) -> ComposeResult:
-    with Horizontal(classes="field"):
-        yield Static(label, classes="label", markup=False)
-        yield widget

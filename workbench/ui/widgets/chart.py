@@ -100,14 +100,16 @@ class Chart(Widget):
         marked = list(zip(self._picture.series, self._characters(), strict=True))
         heading = Text(self._title, style="bold", no_wrap=True, overflow="ellipsis")
         legend = "  ".join(f"{m * 2 if s.drawn is Drawn.LINE else m} {s.label}" for s, m in marked)
-        heading.append(f"   {legend}", style="not bold")
+        beside = len(self._title) + len(legend) + 3 <= width
+        heading.append(f"{'   ' if beside else chr(10)}{legend}", style="not bold")
+        height -= 1 if beside else 2
         values = [y for series in self._picture.series for _, y in series.points]
         if not self._picture.x_ticks or not values:
             return heading
         ticks = self._y_ticks(values, max(3, (height - 3) // 3))
         plotext.clear_figure()
         plotext.theme("clear")
-        plotext.plotsize(width, height - 1)
+        plotext.plotsize(width, height)
         # plotext's own log scale is applied again at every build, so the figures are transformed here.
         for series, marker in marked:
             plot = plotext.plot if series.drawn is Drawn.LINE else plotext.scatter
@@ -141,9 +143,7 @@ class Chart(Widget):
     def _y_ticks(self, values: Sequence[float], count: int) -> list[float]:
         if not self._picture.log_y:
             return y_ticks(max(values), count)
-        low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
-        step = math.ceil(max(1, high - low) / count)
-        return [10.0**power for power in range(low, high + 1, step)]
+        return log_ticks(min(values), max(values), count)
 
 
 def y_ticks(top: float, count: int) -> list[float]:
@@ -151,6 +151,15 @@ def y_ticks(top: float, count: int) -> list[float]:
     step = 10 ** math.floor(math.log10(max(top, 1e-9) / count))
     step = next(step * factor for factor in (1, 2, 2.5, 5, 10, 20) if step * factor * count >= top)
     return [step * i for i in range(math.ceil(top / step - 1e-9) + 1)]
+
+
+def log_ticks(low: float, high: float, count: int) -> list[float]:
+    """Powers of ten from about `low` up to `high`, at most `count`; where they are few, their 2 and 5 between."""
+    first, last = math.floor(math.log10(low)), math.floor(math.log10(high))
+    if last - first >= 2:
+        return [10.0**power for power in range(last, first - 1, -math.ceil((last - first + 1) / count))][::-1]
+    finer = [10.0**power * factor for power in range(first, last + 1) for factor in (1, 2, 5)]
+    return [tick for tick in finer if low / 2 <= tick <= high][-count:] or [10.0**first]
 
 
 def fitting_ticks(ticks: Sequence[float], width: int) -> list[float]:

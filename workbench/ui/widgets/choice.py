@@ -23,10 +23,24 @@ class Choice(Widget, can_focus=True):
     class Changed(Message):
         """Another option was chosen."""
 
+        def __init__(self, choice: "Choice") -> None:
+            super().__init__()
+            self.choice = choice
+
+        @property
+        def control(self) -> "Choice":
+            """The field it was chosen in."""
+            return self.choice
+
     def __init__(self, options: Sequence[str], value: str, *, id: str) -> None:
         super().__init__(id=id)
         self.options = tuple(options) if value in options else (*options, value)
         self.set_reactive(Choice.value, value)
+
+    def offer(self, options: Sequence[str], value: str) -> None:
+        """Hold one of these options from now on; saying so is left to whoever offers them."""
+        self.options = tuple(options) if value in options else (*options, value)
+        self.value = value
 
     def render(self) -> str:
         """The value between the arrows that change it."""
@@ -35,4 +49,4 @@ class Choice(Widget, can_focus=True):
     def action_turn(self, by: int) -> None:
         """Choose the next option or the one before."""
         self.value = self.options[(self.options.index(self.value) + by) % len(self.options)]
-        self.post_message(self.Changed())
+        self.post_message(self.Changed(self))

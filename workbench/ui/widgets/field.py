@@ -1,0 +1,28 @@
+"""A labelled field, and what is read from the text in one."""
+
+from textual.app import ComposeResult
+from textual.containers import Horizontal
+from textual.widget import Widget
+from textual.widgets import Static
+
+from workbench.errors import SettingsError
+
+
+def field(label: str, widget: Widget) -> ComposeResult:
+    """A field's label with its widget beside it."""
+    with Horizontal(classes="field"):
+        yield Static(label, classes="label", markup=False)
+        yield widget
+
+
+def whole_number(text: str, field: str) -> int:
+    """The number a field holds; raises SettingsError where it holds none."""
+    try:
+        return int(text.strip().replace("_", ""))
+    except ValueError:
+        raise SettingsError(f"{field} holds {text.strip()!r}, which is not a whole number.") from None
+
+
+def whole_numbers(text: str, field: str) -> tuple[int, ...]:
+    """The numbers a field holds with commas between them; raises SettingsError where one is none."""
+    return tuple(whole_number(part, field) for part in text.split(",") if part.strip())
