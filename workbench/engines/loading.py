@@ -10,7 +10,7 @@ import torch
 from transformers import AutoModelForCausalLM, initialization
 from transformers.utils import logging as transformers_logging
 
-from workbench.engines.meta_device import auto_class, known_settings
+from workbench.engines.meta_device import auto_classes, known_settings
 from workbench.engines.synthetic import fill
 from workbench.errors import MemoryRefused, ModelError, WorkbenchError
 from workbench.experiments.plan import Plan
@@ -41,7 +41,7 @@ def load_model(planned: Plan, device: torch.device) -> Any:
 
 def _synthetic(model: Model, dtype: torch.dtype, device: torch.device) -> Any:
     config = known_settings(model.config or {}, model.source)
-    chosen = auto_class(config, model.source)
+    chosen = _language_class(model, config)
     with initialization.no_init_weights(), torch.device(device):
         built = chosen.from_config(config, dtype=dtype, trust_remote_code=False)
     # Tying is part of the initialisation that was left out.
@@ -50,13 +50,26 @@ def _synthetic(model: Model, dtype: torch.dtype, device: torch.device) -> Any:
     return built
 
 
+def _language_class(model: Model, config: Any) -> Any:
+    """The class that runs on a prompt of text alone; ModelError for a model that needs an encoder's input."""
+    if config.is_encoder_decoder:
+        raise ModelError(
+            f"{model.name} is an encoder-decoder, whose decoder reads an encoder's output as well as its own tokens. "
+            "The workbench times decoders only; what one token reads is in `workbench inspect`."
+        )
+    return auto_classes(config, model.source)[0]
+
+
 def _real(model: Model, dtype: torch.dtype, device: torch.device) -> Any:
     assert model.path is not None
     folder: Path = model.path if model.kind is ModelKind.FOLDER else model.path.parent
     where: dict[str, Any] = {} if model.kind is ModelKind.FOLDER else {"gguf_file": model.path.name}
     if device.type != "cpu":
         where["device_map"] = {"": device}
-    built, loaded = AutoModelForCausalLM.from_pretrained(
+    chosen = AutoModelForCausalLM
+    if model.config is not None:
+        chosen = _language_class(model, known_settings(model.config, model.source))
+    built, loaded = chosen.from_pretrained(
         folder,
         dtype=dtype,
         local_files_only=True,

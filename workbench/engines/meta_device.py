@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from difflib import get_close_matches
+from inspect import signature
 from typing import Any
 
 # Read when transformers is imported: no hub is asked.
@@ -22,11 +23,13 @@ from transformers.utils import logging as transformers_logging
 
 from workbench.errors import ModelError
 from workbench.models.blueprint import Blueprint, CacheLayer
+from workbench.models.config_layout import LAYERS_OWN, TEXT_SETTINGS
 from workbench.models.tensors import Tensor
 
 log = logging.getLogger(__name__)
 MOST_TENSORS = 100_000
 MOST_SECONDS = 60.0
+PASSED_TOKENS = 8
 """The largest published models have some 60,000 tensors and are built in a few seconds."""
 _CLASSES = (
     "AutoModelForCausalLM",
@@ -48,25 +51,27 @@ def blueprint(config: Mapping[str, Any], name: str) -> Blueprint:
     settings = known_settings(config, name)
     notes: tuple[str, ...] = ()
     try:
-        built = _built(settings, name)
+        built = build(settings, name)
     except ModelError as error:
         text = settings.get_text_config(decoder=True)
         if text is settings or not isinstance(error.__cause__, ImportError):
             raise
         # A vision tower may need a library of its own, and no step of decoding reads it.
-        built = _built(text, name)
+        built = build(text, name)
         notes = (f"Only the language model is counted: its towers can't be built here ({_reason(error.__cause__)}).",)
     tensors = tuple(
         Tensor(tensor, tuple(p.shape), str(p.dtype).removeprefix("torch."), p.numel(), p.numel() * p.element_size())
         for tensor, p in built.named_parameters()
     )
-    return Blueprint(tensors, settings.to_dict(), _cache_layers(settings), notes)
+    return Blueprint(tensors, _in_full(settings), _cache_layers(built, settings), notes)
 
 
-def _built(settings: Any, name: str) -> Any:
-    chosen = auto_class(settings, name)
+def build(settings: Any, name: str) -> Any:
+    """The model of the settings on the meta device, its head and table tied where they are; raises as `blueprint`."""
+    chosen = _named_class(settings, name)
     with _explained(name), _bounded(name), initialization.no_init_weights(), torch.device("meta"):
-        built = chosen.from_config(settings, trust_remote_code=False)
+        # Experts by index: the pass over the cache then needs no router's values.
+        built = chosen.from_config(settings, trust_remote_code=False, experts_implementation="batched_mm")
         # Tying is part of the initialisation that is left out.
         built.tie_weights()
     return built
@@ -106,8 +111,8 @@ def _known_type(config: Mapping[str, Any], name: str) -> str:
     )
 
 
-def auto_class(settings: Any, name: str) -> Any:
-    """The auto class whose model is the one the settings name, or else the first that has one for them.
+def auto_classes(settings: Any, name: str) -> list[Any]:
+    """The auto classes that have a model for the settings, the one for language alone first.
 
     Raises ModelError where transformers has no language model for them.
     """
@@ -121,7 +126,13 @@ def auto_class(settings: Any, name: str) -> Any:
             f"{name}: {settings.model_type!r} is not a language model in transformers {transformers.__version__}, "
             "so what one token reads is not defined. Name a model that generates text."
         )
-    named = (settings.architectures or [None])[0]
+    return able
+
+
+def _named_class(settings: Any, name: str) -> Any:
+    """The auto class whose model is the one the settings name, which may have towers beside the language model."""
+    able = auto_classes(settings, name)
+    named = settings.architectures[0] if isinstance(settings.architectures, list) and settings.architectures else None
     return next((c for c in able if _class_name(c, settings) == named), able[0])
 
 
@@ -130,21 +141,59 @@ def _class_name(auto: Any, settings: Any) -> str:
     return str((mapped[0] if isinstance(mapped, tuple) else mapped).__name__)
 
 
-def _cache_layers(settings: Any) -> tuple[CacheLayer, ...] | None:
+def _in_full(settings: Any) -> dict[str, Any]:
+    """The settings with their class's defaults, those of single layers among them."""
+    full: dict[str, Any] = settings.to_dict()
+    text = settings.get_text_config(decoder=True)
+    inner = next((full[key] for key in TEXT_SETTINGS if text is getattr(settings, key, None)), full)
+    try:
+        inner["per_layer_config"] = {
+            str(index): {key: getattr(layer, key, None) for key in LAYERS_OWN}
+            for index, layer in enumerate(text.per_layer_config)
+        }
+    except Exception:
+        log.debug("no settings of single layers for %s", settings.model_type, exc_info=True)
+    return full
+
+
+def _cache_layers(built: Any, settings: Any) -> tuple[CacheLayer, ...] | None:
     """The layers of the cache that transformers keeps, or None where it has a way of its own."""
+    if settings.is_encoder_decoder or not {"cache", "past_key_values"} & set(signature(built.forward).parameters):
+        return None
     try:
         cache = DynamicCache(config=settings)
     except Exception:
         log.debug("no DynamicCache for %s", settings.model_type, exc_info=True)
         return None
-    return tuple(
-        CacheLayer(
-            keeps_tokens=hasattr(layer, "keys") and not isinstance(layer, DummyLayer),
-            keeps_state="LinearAttention" in type(layer).__name__,
-            window=getattr(layer, "sliding_window", None),
+    try:
+        with torch.inference_mode(), torch.device("meta"):
+            built.eval()(input_ids=torch.zeros((1, PASSED_TOKENS), dtype=torch.long), cache=cache, use_cache=True)
+        passed = True
+    except Exception:
+        # Some classes need values, or an image, to run: their kinds of layers are still known.
+        log.debug("no pass on the meta device for %s", settings.model_type, exc_info=True)
+        cache, passed = DynamicCache(config=settings), False
+    layers = []
+    for layer in cache.layers:
+        elements = _elements_per_token(layer) if passed else None
+        layers.append(
+            CacheLayer(
+                keeps_tokens=elements is not None
+                if passed
+                else hasattr(layer, "keys") and type(layer) is not DummyLayer,
+                keeps_state="LinearAttention" in type(layer).__name__,
+                window=getattr(layer, "sliding_window", None),
+                elements_per_token=elements,
+            )
         )
-        for layer in cache.layers
-    )
+    return tuple(layers)
+
+
+def _elements_per_token(layer: Any) -> int | None:
+    kept = [getattr(layer, name, None) for name in ("keys", "values")]
+    if not all(isinstance(tensor, torch.Tensor) for tensor in kept):
+        return None
+    return sum(tensor.numel() for tensor in kept if tensor is not None) // PASSED_TOKENS or None
 
 
 @contextmanager
@@ -184,5 +233,6 @@ def _explained(name: str) -> Iterator[None]:
 
 
 def _reason(error: BaseException) -> str:
-    """What was raised, on one line and without its last full stop."""
-    return " ".join((str(error) or type(error).__name__).split())[:300].removesuffix(".")
+    """The first sentence of what was raised, on one line and without its full stop."""
+    words = " ".join((str(error) or type(error).__name__).split())
+    return words.split(". ")[0][:300].removesuffix(".")

@@ -9,11 +9,15 @@ from workbench.models.tensors import Tensor
 
 @dataclass(frozen=True)
 class CacheLayer:
-    """One layer of the cache an engine makes: whether it keeps tokens, within which window, and a fixed state."""
+    """One layer of the cache an engine makes: whether it keeps tokens, within which window, and a fixed state.
+
+    `elements_per_token` is None where the engine's class would have to run to tell.
+    """
 
     keeps_tokens: bool
     keeps_state: bool
     window: int | None
+    elements_per_token: int | None
 
 
 @dataclass(frozen=True)

@@ -49,6 +49,8 @@ _EXPERTS_USED = (
 )  # fmt: skip
 # Heads that the families' classes assume when config.json leaves them out (transformers 5.24).
 _GATED_DELTA = frozenset({"qwen3_next", "qwen3_5", "qwen3_5_moe"})
+LAYERS_OWN = ("head_dim", "v_head_dim", "num_key_value_heads", "num_attention_heads")
+"""Figures in which single layers of a model may differ."""
 MOST_LAYERS = 10_000
 LARGEST = 1 << 40
 """Of any figure in the settings: what is above it is damage."""
@@ -62,6 +64,14 @@ _DEFAULTS: Mapping[str, Config] = {
     "qwen3_next": {"head_dim": 256},
     "qwen3_5": {"head_dim": 256},
 }
+# Sizes that a multi-modal model's settings may leave to the class of the language model in them.
+_NESTED_DEFAULTS: Mapping[str, Config] = {
+    "llama": {"hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32},
+    "mistral": {
+        "hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8,
+        "sliding_window": 4096,
+    },
+}  # fmt: skip
 # Families whose classes ignore sliding_window unless use_sliding_window is set.
 _SLIDING_ON_REQUEST = frozenset({"qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "smollm3"})
 _ALL_RECURRENT = frozenset({"mamba", "mamba2", "falcon_mamba", "rwkv", "xlstm"})
@@ -83,7 +93,8 @@ def text_config(config: Config) -> Config:
         inner = config.get(key)
         if isinstance(inner, Mapping):
             missing = {k: config[k] for k in ("tie_word_embeddings", "model_type") if k in config}
-            return {**missing, **text_config(inner)}
+            inner = text_config(inner)
+            return {**missing, **_NESTED_DEFAULTS.get(str(inner.get("model_type")), {}), **inner}
     return config
 
 
@@ -237,6 +248,10 @@ def _layers(
         own = _layers_own(config, index, window, name)
         dim = own.get("head_dim") or head_dim or hidden // heads[index]
         value_dim = own.get("v_head_dim") or _positive(config, ("v_head_dim",), name) or dim
+        if dim <= 0:
+            raise ModelError(
+                f"{name} says that {heads[index]:,} heads share a width of {hidden:,}. Check its settings."
+            )
         kv_count = own.get("num_key_value_heads") or kv_heads[index]
         if index < own_cache:
             kv.append(full_or_sliding(kv_count, dim, value_dim, window, (state or 0) if kind == "hybrid" else 0))
@@ -256,14 +271,16 @@ def _sharing_layers(config: Config, layers: int, name: str, notes: list[str]) ->
 
 def _layers_own(config: Config, index: int, window: int | None, name: str) -> Mapping[str, int]:
     """Figures of one layer that differ from the model's: its head dimensions and numbers of heads."""
-    keys = ("head_dim", "v_head_dim", "num_key_value_heads", "num_attention_heads")
+    if window is not None and any(f"swa_{key}" in config for key in LAYERS_OWN):
+        return {key: _positive(config, (f"swa_{key}",), name) or 0 for key in LAYERS_OWN}
     each = config.get("per_layer_config")
     if isinstance(each, Mapping):
         # transformers writes the layer's number with leading zeros.
-        stated = next((each[k] for k in (str(index), f"{index:02}", f"{index:03}") if k in each), None)
-        return {k: v for k, v in stated.items() if k in keys and _is_count(v)} if isinstance(stated, Mapping) else {}
+        stated = next((each[key] for key in (str(index), f"{index:02}", f"{index:03}") if key in each), None)
+        if isinstance(stated, Mapping):
+            return {key: stated[key] for key in LAYERS_OWN if _is_count(stated.get(key))}
     if window is not None:
-        return {k: _positive(config, (f"swa_{k}",), name) or 0 for k in keys}
+        return {}
     own = {"head_dim": _positive(config, ("global_head_dim",), name) or 0}
     if config.get("attention_k_eq_v", True):
         own["num_key_value_heads"] = _positive(config, ("num_global_key_value_heads",), name) or 0

@@ -7,7 +7,7 @@ from typing import Any
 from workbench.models.config_layout import config_layout, text_config
 from workbench.models.layout import unique
 from workbench.models.model import Model, ModelKind
-from workbench.models.tensors import Tensor, group_tensors
+from workbench.models.tensors import ROUTED, Tensor, group_tensors
 
 
 def described_model(
@@ -40,6 +40,8 @@ def described_model(
         experts_used=layout.experts_used,
     )
     vocabulary = inner.get("vocab_size")
+    # A class may state experts that none of the model's layers have.
+    routed = any(group.name == ROUTED for group in grouped.groups)
     return Model(
         name=name,
         source=source,
@@ -55,8 +57,8 @@ def described_model(
         tied_embeddings=grouped.tied,
         file_bytes=file_bytes,
         path=path,
-        experts=layout.experts,
-        experts_used=layout.experts_used,
+        experts=layout.experts if routed else 0,
+        experts_used=layout.experts_used if routed else 0,
         config=config,
         notes=unique([*layout.notes, *grouped.notes, *notes]),
     )

@@ -110,7 +110,7 @@ def _decoded(path: Path) -> dict[str, Any]:
         if path.stat().st_size > MOST_SETTINGS_BYTES:
             raise ModelError(f"{path} is larger than a model's settings are. Name a config.json.")
         # The standard library's reader, as published settings hold its Infinity.
-        config = json.loads(path.read_bytes().decode("utf-8-sig"))
+        config = json.loads(path.read_bytes().decode("utf-8-sig"), object_hook=_special_float)
     except (ValueError, RecursionError) as error:
         raise ModelError(f"{path} is not a valid JSON object ({error}). Download it again.") from error
     except OSError as error:
@@ -118,6 +118,13 @@ def _decoded(path: Path) -> dict[str, Any]:
     if not isinstance(config, dict):
         raise ModelError(f"{path} is not a valid JSON object (it is a {type(config).__name__}). Download it again.")
     return config
+
+
+def _special_float(value: dict[str, Any]) -> Any:
+    """The number that transformers writes as an object, as plain JSON has no infinity."""
+    if set(value) == {"__float__"} and value["__float__"] in ("Infinity", "-Infinity", "NaN"):
+        return float(value["__float__"])
+    return value
 
 
 def _weights(folder: Path) -> SafetensorsTable | None:

@@ -28,7 +28,7 @@ class Scheme:
         """Bytes of a matrix, or of a stack of them, rows and columns last."""
         *stack, r, c = shape
         matrices = math.prod(stack)
-        blocks = math.ceil(r / (self.rows or r)) * math.ceil(c / (self.columns or c))
+        blocks = math.ceil(r / (self.rows or max(r, 1))) * math.ceil(c / (self.columns or max(c, 1)))
         return matrices * ((r * c * self.bits + 7) // 8 + math.ceil(blocks * self.block_bytes))
 
 

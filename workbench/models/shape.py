@@ -88,6 +88,8 @@ def _attention(config: Config, name: str, prefix: str, h: int) -> Shapes:
     heads = _setting(config, "num_attention_heads", name)
     kv_heads = _optional(config, "num_key_value_heads", name) or heads
     head_dim = _optional(config, "head_dim", name) or _OWN_HEAD_DIM.get(family) or h // heads
+    if head_dim <= 0:
+        raise ModelError(f"The settings of {name} have {heads:,} heads share a width of {h:,}. Check them.")
     q, kv = heads * head_dim, kv_heads * head_dim
     biased = bool(config.get("attention_bias", family == "gpt_oss"))
     bias_qkv = biased or family == "qwen2"
@@ -120,7 +122,8 @@ def _feed_forward(config: Config, name: str, prefix: str, h: int, index: int) ->
         yield f"{prefix}.experts.down_proj_bias", (E, h)
         return
     if family == "qwen3_moe" and _routed(config, index, name):
-        E, f = _setting(config, "num_experts", name), _setting(config, "moe_intermediate_size", name)
+        E = _optional(config, "num_local_experts", name) or _setting(config, "num_experts", name)
+        f = _setting(config, "moe_intermediate_size", name)
         yield f"{prefix}.gate.weight", (E, h)
         yield f"{prefix}.experts.gate_up_proj", (E, 2 * f, h)
         yield f"{prefix}.experts.down_proj", (E, h, f)

@@ -52,8 +52,12 @@ def unweighted_model(config: Mapping[str, Any], *, name: str, where: Path, path:
         path=path,
         notes=[*notes, *plan.notes],
     )
+    if model.experts and not model.tied_embeddings:
+        with_table = (model.read_parameters + model.vocabulary * model.hidden) / 1e9
+        said = f"Model cards count the embedding table as active too: {with_table:.1f} billion parameters."
+        model = replace(model, notes=(*model.notes, said))
     if plan.cache is not None and not _agree(model.kv_layers, plan.cache):
-        differs = "The cache that transformers keeps for this model has other layers than those counted: not modelled."
+        differs = "The cache that transformers keeps for this model differs from the one counted: it is not modelled."
         return replace(model, notes=(*model.notes, differs))
     return model
 
@@ -100,13 +104,12 @@ def _from_class(config: Mapping[str, Any], where: str) -> Blueprint:
 
 
 def _agree(ours: Sequence[KvLayer], theirs: Sequence[CacheLayer]) -> bool:
-    """Whether both keep tokens, states and windows in the same layers, in order."""
-    counted = [
-        (layer.elements_per_token > 0, layer.kind is KvKind.RECURRENT or layer.constant_elements > 0, layer.window)
-        for layer in ours
-    ]
-    return counted == [
-        (layer.keeps_tokens, layer.keeps_state, layer.window)
-        for layer in theirs
-        if layer.keeps_tokens or layer.keeps_state
-    ]
+    """Whether both keep tokens, states and windows in the same layers, in order, and as much of a token."""
+    kept = [layer for layer in theirs if layer.keeps_tokens or layer.keeps_state]
+    return len(ours) == len(kept) and all(
+        (layer.elements_per_token > 0) == other.keeps_tokens
+        and (layer.kind is KvKind.RECURRENT or layer.constant_elements > 0) == other.keeps_state
+        and layer.window == other.window
+        and other.elements_per_token in (None, layer.elements_per_token)
+        for layer, other in zip(ours, kept, strict=True)
+    )
