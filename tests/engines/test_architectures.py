@@ -8,6 +8,7 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from workbench.engines.torch_engine import load
+from workbench.errors import ModelError, SettingsError
 from workbench.experiments.plan import plan
 from workbench.experiments.settings import SweepSettings, Weights
 from workbench.runner import CancelToken
@@ -64,3 +65,26 @@ def test_a_family_is_read_loaded_and_timed(tmp_path: Path, family: str, weights:
     assert min(timing.ttft_s, timing.decode_s) > 0
     with torch.inference_mode():
         assert model._network(torch.arange(20)[None]).logits.isfinite().all()
+
+
+@pytest.mark.parametrize("named", ["folder", "file"])
+def test_settings_without_weights_are_timed_with_synthetic_ones(tmp_path: Path, named: str) -> None:
+    config = AutoConfig.for_model("gemma3_text", **FAMILIES["gemma3_text"])
+    config.save_pretrained(tmp_path)
+    name = tmp_path if named == "folder" else (tmp_path / "config.json").rename(tmp_path / "gemma.json")
+    planned = plan(SweepSettings(model=str(name), prompts=(20,), new_tokens=4, device="cpu"))
+    assert planned.weights is Weights.SYNTHETIC
+    model = load(planned, CancelToken())
+    model.prepare(20, seed=1)
+    assert model.request(4, CancelToken()).steps == 3
+    assert model.labels.quantisation == "none"
+    with pytest.raises(SettingsError, match="is settings alone and has no weights"):
+        plan(SweepSettings(model=str(name), weights=Weights.REAL))
+
+
+def test_an_encoder_decoder_is_not_timed(tmp_path: Path) -> None:
+    sizes = {"d_model": 64, "d_kv": 16, "d_ff": 128, "num_layers": 1, "num_heads": 4, "vocab_size": 128}
+    AutoConfig.for_model("t5", **sizes).save_pretrained(tmp_path)
+    planned = plan(SweepSettings(model=str(tmp_path), prompts=(4,), new_tokens=2, device="cpu"))
+    with pytest.raises(ModelError, match="is an encoder-decoder"):
+        load(planned, CancelToken())

@@ -47,5 +47,5 @@ def test_fp8_takes_a_byte_and_its_scales_where_it_is_used(tmp_path: Path) -> Non
     # Every width is a multiple of the block of 128 by 128 that shares a scale of four bytes.
     assert experts.bytes == experts.parameters + experts.parameters // 128**2 * 4
     whole = {group.name for group in model.groups if group.types == ("bfloat16",)}
-    assert whole == {"output head", "token embedding", "norms"}
+    assert whole == {"output head", "token embedding", "norms", "router"}
     assert model.quantisation == "fp8"

@@ -1,5 +1,6 @@
 """From what a person types to a model, and models found on disk."""
 
+import json
 import os
 import subprocess
 import sys
@@ -7,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.models.files import gguf_bytes, smollm2
+from tests.models.files import TINY_LLAMA, gguf_bytes, smollm2
 from tests.models.test_folder import folder
 from workbench.errors import ModelError, SettingsError
 from workbench.models.inspection import inspection
@@ -108,3 +109,16 @@ def test_folders_of_the_workbench(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert data_folder().name == "inference-workbench"
     assert "inference-workbench" in os.fspath(config_folder())
     assert "inference-workbench" in os.fspath(log_file())
+
+
+def test_a_settings_file_is_a_model_whatever_its_name(tmp_path: Path) -> None:
+    folder = tmp_path / "tiny-llama"
+    folder.mkdir()
+    for name, expected in (("config.json", "tiny-llama"), ("downloaded.JSON", "downloaded")):
+        (folder / name).write_text(json.dumps(TINY_LLAMA))
+        model = resolve(str(folder / name))
+        assert (model.name, model.file_bytes, model.path) == (expected, None, folder / name)
+        assert model.parameters > 0
+    (folder / "tokenizer.json").write_text("{}")
+    with pytest.raises(ModelError, match="without a model_type"):
+        resolve(str(folder / "tokenizer.json"))

@@ -24,11 +24,12 @@ from transformers.utils import logging as transformers_logging
 from workbench.errors import ModelError
 from workbench.models.blueprint import Blueprint, CacheLayer
 from workbench.models.config_layout import LAYERS_OWN, TEXT_SETTINGS
+from workbench.models.model import DTYPE_BYTES
 from workbench.models.tensors import Tensor
 
 log = logging.getLogger(__name__)
 MOST_TENSORS = 100_000
-MOST_SECONDS = 60.0
+MOST_SECONDS = 20.0
 PASSED_TOKENS = 8
 """The largest published models have some 60,000 tensors and are built in a few seconds."""
 _CLASSES = (
@@ -45,11 +46,16 @@ def blueprint(config: Mapping[str, Any], name: str) -> Blueprint:
 
     Nothing is allocated, and no code of the folder is run. Raises ModelError for an architecture that
     transformers does not know or has no language model of, settings its class refuses, and a model beyond
-    MOST_TENSORS or MOST_SECONDS.
+    MOST_TENSORS or MOST_SECONDS. The settings' dtype is one of DTYPE_BYTES.
     """
     transformers_logging.set_verbosity_error()
     settings = known_settings(config, name)
-    notes: tuple[str, ...] = ()
+    notes: list[str] = []
+    if settings.model_type != config["model_type"]:
+        notes.append(
+            f"Transformers does not know the model_type {config['model_type']!r}: the class that the settings name, "
+            f"of {settings.model_type!r}, is taken."
+        )
     try:
         built = build(settings, name)
     except ModelError as error:
@@ -58,12 +64,15 @@ def blueprint(config: Mapping[str, Any], name: str) -> Blueprint:
             raise
         # A vision tower may need a library of its own, and no step of decoding reads it.
         built = build(text, name)
-        notes = (f"Only the language model is counted: its towers can't be built here ({_reason(error.__cause__)}).",)
+        why = _reason(error.__cause__)
+        notes.append(f"Only the language model is counted: its towers can't be built here ({why}).")
+    # A class may compute with some of its parameters in float32; files hold them in the dtype stated.
+    dtype = str(settings.dtype or torch.float32).removeprefix("torch.")
+    size = DTYPE_BYTES[dtype]
     tensors = tuple(
-        Tensor(tensor, tuple(p.shape), str(p.dtype).removeprefix("torch."), p.numel(), p.numel() * p.element_size())
-        for tensor, p in built.named_parameters()
+        Tensor(tensor, tuple(p.shape), dtype, p.numel(), p.numel() * size) for tensor, p in built.named_parameters()
     )
-    return Blueprint(tensors, _in_full(settings), _cache_layers(built, settings), notes)
+    return Blueprint(tensors, _in_full(settings), _cache_layers(built, settings), tuple(notes))
 
 
 def build(settings: Any, name: str) -> Any:

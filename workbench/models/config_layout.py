@@ -51,7 +51,8 @@ _EXPERTS_USED = (
 _GATED_DELTA = frozenset({"qwen3_next", "qwen3_5", "qwen3_5_moe"})
 LAYERS_OWN = ("head_dim", "v_head_dim", "num_key_value_heads", "num_attention_heads")
 """Figures in which single layers of a model may differ."""
-MOST_LAYERS = 10_000
+MOST_LAYERS = 1_000
+MOST_EXPERTS = 100_000
 LARGEST = 1 << 40
 """Of any figure in the settings: what is above it is damage."""
 _DEFAULTS: Mapping[str, Config] = {
@@ -132,6 +133,8 @@ def config_layout(config: Config, name: str) -> Layout:
     if config.get("zero_expert_num"):
         notes.append("A token may choose experts that compute nothing: the experts read are the most it can choose.")
     experts, experts_used = _positive(config, _EXPERTS, name) or 0, _positive(config, _EXPERTS_USED, name) or 0
+    if experts > MOST_EXPERTS:
+        raise ModelError(f"{name} claims {experts:,} experts in its settings, which no model has.")
     if 0 < experts < experts_used:
         raise ModelError(f"{name} says that a token uses {experts_used:,} of {experts:,} experts. Check its settings.")
     return Layout(

@@ -12,6 +12,9 @@ from workbench.models.described import described_model
 from workbench.models.model import DTYPE_BYTES, KvKind, KvLayer, Model, ModelKind
 from workbench.models.quantised import quantisation_name, quantised
 from workbench.models.shape import FAMILIES, shape_tensors
+from workbench.models.tensors import Tensor
+
+MOST_PARAMETERS = 10**14
 
 
 def unweighted_model(config: Mapping[str, Any], *, name: str, where: Path, path: Path) -> Model:
@@ -31,6 +34,7 @@ def unweighted_model(config: Mapping[str, Any], *, name: str, where: Path, path:
     else:
         plan = _from_class({**config, "dtype": kind}, source)
     tensors = plan.tensors
+    _check_sizes(tensors, source)
     settings = quantisation_settings(config)
     if settings is not None:
         tensors, note = quantised(tensors, settings)
@@ -78,11 +82,18 @@ def stated_dtype(config: Mapping[str, Any], where: str) -> str | None:
 
 
 def quantisation_settings(config: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """What the settings say of quantisation, under the names that transformers, llm-compressor and MLX use."""
+    """What the settings say of quantisation, under the names that transformers, llm-compressor and MLX use.
+
+    Raises ModelError where that is no object.
+    """
     inner = text_config(config)
     keys = ("quantization_config", "compression_config", "quantization")
-    found = next((c[key] for c in (config, inner) for key in keys if c.get(key)), None)
-    return found if isinstance(found, Mapping) else None
+    key, found = next(((key, c[key]) for c in (config, inner) for key in keys if c.get(key)), (None, None))
+    if found is not None and not isinstance(found, Mapping):
+        raise ModelError(
+            f"The settings have {key} = {str(found)[:60]!r} where an object that names a method was expected."
+        )
+    return found
 
 
 def _check_stated(config: Mapping[str, Any], where: str) -> None:
@@ -94,6 +105,16 @@ def _check_stated(config: Mapping[str, Any], where: str) -> None:
         return
     if config_layout(config, where).layers is None and not nested:
         raise ModelError(f"{where} does not say how many layers there are. Check that it is as its maker published it.")
+
+
+def _check_sizes(tensors: Sequence[Tensor], where: str) -> None:
+    """Refuse what no model is: a tensor without elements, or more parameters than any machine could hold."""
+    empty = next((tensor.name for tensor in tensors if not tensor.parameters), None)
+    if empty:
+        raise ModelError(f"{where} describes a tensor without elements, {empty}. Check its sizes for a zero.")
+    total = sum(tensor.parameters for tensor in tensors)
+    if total > MOST_PARAMETERS:
+        raise ModelError(f"{where} describes a model of {total:.0e} parameters, which none is. Check its sizes.")
 
 
 def _from_class(config: Mapping[str, Any], where: str) -> Blueprint:
