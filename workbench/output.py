@@ -31,15 +31,15 @@ def print_json(value: Any) -> None:
 
 
 def json_text(value: Any) -> str:
-    """A value as JSON, a line a key."""
-    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+    """A value as JSON, a line a key; records and figures in it as `plain` has them."""
+    return json.dumps(plain(value), indent=2, ensure_ascii=False) + "\n"
 
 
 def print_records(records: Sequence[Any], chosen: Format, without: Sequence[str] = ()) -> None:
     """Records of one kind, dataclasses or mappings, in the format chosen; a table leaves the fields `without` out."""
     match chosen:
         case Format.JSON:
-            print_json(plain(list(records)))
+            print_json(list(records))
         case Format.CSV:
             _print_csv([plain(record) for record in records])
         case _ if records:

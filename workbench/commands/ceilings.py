@@ -16,7 +16,7 @@ from workbench.models.model import Model, ModelKind
 from workbench.models.resolve import resolve
 from workbench.output import Format, note, print_json, print_records, print_table
 from workbench.quantity import Origin, Quantity, Unit
-from workbench.record import cells, format_cell_number, headings, plain, written
+from workbench.record import cells, format_cell_number, headings, written
 from workbench.runs.measured_device import device_named
 
 CONTEXTS = (0, 4_096, 32_768)
@@ -108,7 +108,7 @@ def request_latency(options: argparse.Namespace) -> int:
     )
     match options.format:
         case Format.JSON:
-            print_json({**plain(found), "changes": plain(changes)})
+            print_json({**cells(found), "changes": changes})
         case Format.CSV:
             print_records([found], Format.CSV)
         case _:
@@ -150,7 +150,7 @@ def roofline_points(options: argparse.Namespace) -> int:
     )
     match options.format:
         case Format.JSON:
-            print_json(plain(found))
+            print_json(found)
         case Format.CSV:
             print_records(found.points, Format.CSV)
         case _:
@@ -275,6 +275,8 @@ def _print_box(boxes: Sequence[Box], device: Device | None, kv_dtype: str) -> No
 
 
 def _crossover_sentence(found: PrefillCeiling) -> str:
+    if found.crossover_tokens is None and found.arithmetic_seconds is not None:
+        return "The bytes take longer than the arithmetic at every prompt length here: there is no n*."
     if found.crossover_tokens is None:
         return "No arithmetic rate is known here, so the bytes alone decide: give --compute for the other clock and n*."
     return f"n* = {found.crossover_tokens}: from there on arithmetic takes longer than fetching the weights."

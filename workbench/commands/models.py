@@ -18,7 +18,7 @@ from workbench.models.presets import load_presets, model_of
 from workbench.models.resolve import resolve
 from workbench.output import Format, note, print_json, print_records, print_table
 from workbench.presets import name_key
-from workbench.record import plain, written
+from workbench.record import written
 from workbench.runs.measured_device import device_named
 from workbench.tracks import Track, load_tracks, suited, track_named
 
@@ -95,7 +95,7 @@ def _print_track(track: Track, chosen: Format) -> None:
     match chosen:
         case Format.JSON:
             described = {"name": track.name, "title": track.title, "engine": track.engine, "notes": track.notes}
-            print_json(plain({**described, **settings, "hardware": _device_record(device), "models": fitting}))
+            print_json({**described, **settings, "hardware": _device_record(device), "models": fitting})
         case Format.CSV:
             print_records(fitting, Format.CSV)
         case _:
@@ -113,7 +113,7 @@ def _print_device(device: Device, chosen: Format) -> None:
     figures = list(_figures(device))
     match chosen:
         case Format.JSON:
-            print_json(plain(_device_record(device)))
+            print_json(_device_record(device))
         case Format.CSV:
             print_records(figures, Format.CSV)
         case _:
@@ -185,7 +185,7 @@ def _print_inspection(model: Model, kv_dtype: str, chosen: Format) -> None:
     beside = experts.shortcut(model)
     match chosen:
         case Format.JSON:
-            print_json({**found, "shortcut": plain(beside)})
+            print_json({**found, "shortcut": beside})
         case Format.CSV:
             print_records([figures], Format.CSV)
         case _:
