@@ -183,6 +183,7 @@ def test_experts_extra_heads_and_towers_are_read_as_they_are(tmp_path: Path) -> 
         ("attention.key_length", 0.5, "attention.key_length is 0.5 where"),
         ("attention.sliding_window", -1, "attention.sliding_window is -1 where"),
         ("block_count", 1 << 40, "block_count is 1099511627776 where"),
+        ("block_count", 4097, "has 4,097 layers"),
         ("expert_count", True, "expert_count is True where"),
         ("attention.head_count_kv", [1] * 5000, "head_count_kv is an array or text of 5,000 where"),
     ],

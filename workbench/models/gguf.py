@@ -20,18 +20,18 @@ from workbench.models.tensors import Tensor
 MAGIC = b"GGUF"
 DEFAULT_ALIGNMENT = 32
 MOST_DIMENSIONS = 4
-# Far above any real file (a vocabulary has some 300,000 tokens, a model some 60,000 tensors), and low enough
-# that a header made up of nothing but counts is refused within a second.
-MOST_KEYS = 1 << 16
-MOST_TENSORS = 1 << 16
+# Far above any real file (a header has some 100 keys, a vocabulary some 300,000 tokens and 500,000 merges, a model
+# whose experts lie apart some 14,000 tensors), and low enough that one that fills them is read within a second.
+MOST_KEYS = 1 << 13
+MOST_TENSORS = 1 << 15
 MOST_STRINGS = 1 << 21
 MOST_NESTED = 4
 KEPT_ELEMENTS = 4096
 # Strings stepped over, at least, between two looks at how much more is sure to follow.
 STRINGS_AT_ONCE = 4096
-# The specification's limit on keys, and four times llama.cpp's on the names of tensors.
+# The specification's limit on keys, and twice its limit on the names of tensors.
 MOST_KEY_BYTES = (1 << 16) - 1
-MOST_NAME_BYTES = 256
+MOST_NAME_BYTES = 128
 # Chat templates are the longest text that is of use here.
 KEPT_TEXT_BYTES = 1 << 20
 

@@ -31,6 +31,8 @@ from workbench.models.tensors import Tensor, group_tensors
 _BLOCK = re.compile(r"^(?:dec\.)?blk\.(\d{1,9})\.([a-z_0-9]+)")
 _LONGEST_NAME = 64
 _Parts = dict[str, int]  # the names of a layer's tensors, each with the rows of its matrix, 0 where it is none
+# Eight times what llama.cpp allows.
+_MOST_LAYERS = 4096
 # GGUF counts heads, dimensions and layers in 32 bits.
 _MOST = 1 << 32
 
@@ -121,27 +123,31 @@ class _Settings:
         self.path = header.path
         self.metadata = header.metadata
         self.architecture = architecture
+        self._checked: dict[str, int | tuple[int, ...] | None] = {}
+        self._largest: dict[str, int] = {}
 
     def value(self, key: str) -> Value | None:
         return self.metadata.get(f"{self.architecture}.{key}")
 
     def numbers(self, key: str) -> int | tuple[int, ...] | None:
         """One number for all layers, or one each."""
-        value = self.value(key)
-        listed = value if isinstance(value, tuple) else (value,)
-        if value is None or all(isinstance(n, int) and not isinstance(n, bool) and 0 <= n < _MOST for n in listed):
-            return cast("int | tuple[int, ...] | None", value)
-        raise ModelError(
-            f"The header of {self.path} says {self.architecture}.{key} is {shown(value)} where a whole number, "
-            "or one for each layer, was expected. Convert the model again."
-        )
+        if key not in self._checked:
+            value = self.value(key)
+            listed = value if isinstance(value, tuple) else () if value is None else (value,)
+            if not all(isinstance(n, int) and not isinstance(n, bool) and 0 <= n < _MOST for n in listed):
+                raise ModelError(
+                    f"The header of {self.path} says {self.architecture}.{key} is {shown(value)} where a whole number, "
+                    "or one for each layer, was expected. Convert the model again."
+                )
+            self._checked[key] = cast("int | tuple[int, ...] | None", value)
+        return self._checked[key]
 
     def number(self, key: str, absent: int = 0) -> int:
         """The figure, the largest of one each; `absent` for none and for 0."""
-        value = self.numbers(key)
-        if isinstance(value, tuple):
-            value = max(value, default=0)
-        return value or absent
+        if key not in self._largest:
+            value = self.numbers(key)
+            self._largest[key] = max(value, default=0) if isinstance(value, tuple) else value or 0
+        return self._largest[key] or absent
 
     def each(self, key: str, layer: int, absent: int) -> int:
         """The figure for one layer, of one for all or one each."""
@@ -161,6 +167,11 @@ def _layout(header: GgufHeader, architecture: str) -> Layout:
     blocks = _blocks(header.tensors)
     notes: list[str] = []
     layers = _layer_count(settings, blocks, notes)
+    if layers > _MOST_LAYERS:
+        raise ModelError(
+            f"{header.path} has {layers:,} layers, and no model has more than {_MOST_LAYERS:,}: its header is damaged. "
+            "Download it again."
+        )
     hidden = settings.number("embedding_length")
     slides = _sliding_layers(settings, layers, notes)
     kv: list[KvLayer] = []

@@ -80,7 +80,7 @@ _PATTERNS: tuple[tuple[str, str, Read], ...] = (
     ),
     (
         "attention projections",
-        r"\.attn_|self_attn|self_attention|\.attention\.|\.attn\.|cross_?attn|encoder_attn|\.indexer\.|SelfAttention"
+        r"\.attn_|self_attn|self_attention|\.attention\.|\.attn\.|cross_?attn|encoder_attn|\.indexer[._]|SelfAttention"
         r"|EncDecAttention|multi_head_attention|crossattention",
         Read.ALL,
     ),
@@ -93,7 +93,7 @@ _PATTERNS: tuple[tuple[str, str, Read], ...] = (
     (
         OTHER,
         r"rope_|rotary|inv_freq|layer_output_scale|layer_scalar|altup|laurel|per_layer|\.inp_gate|\.proj\."
-        r"|token_type_embeddings|_residual$|\.linear\.weight",
+        r"|token_type_embeddings|_residual$|\.linear\.weight|(\.|^output_)hc_",
         Read.ALL,
     ),
 )
