@@ -17,9 +17,9 @@ from textual.widgets import Static
 
 from workbench.engines.engine import load_transformers
 from workbench.errors import WorkbenchError
-from workbench.experiments.plan import check_before_loading, plan
+from workbench.experiments.plan import check_before_loading
 from workbench.experiments.prefill_decode import Load, sweep
-from workbench.experiments.settings import SweepSettings
+from workbench.experiments.settings import SweepSettings, check_settings
 from workbench.experiments.window import TimedWindow
 from workbench.hardware.machine import this_machine
 from workbench.hardware.monitor import Monitor, Sample
@@ -218,8 +218,14 @@ class WorkbenchApp(App[int]):
             self._say("A sweep is running", "Two measurements must not overlap. x stops the one that runs.")
             return
         try:
-            settings = self.screen_stack[0].query_one(SetupPane).settings()
-            check_before_loading(plan(settings))
+            setup = self.screen_stack[0].query_one(SetupPane)
+            settings = setup.settings()
+            planned = setup.planned_for(settings)
+            if planned is not None:
+                check_before_loading(planned)
+            else:
+                # Bad input is told at once; what only the files can tell, the run does when it has read them.
+                check_settings(settings)
         except WorkbenchError as error:
             self._say("The sweep can't be run", str(error), is_error=True)
             return

@@ -1,5 +1,7 @@
 """Setup: what is measured, what one token of it reads, and whether it fits."""
 
+import logging
+from functools import partial
 from typing import ClassVar
 
 from textual import on
@@ -24,6 +26,8 @@ from workbench.ui.widgets.entry import Entry
 from workbench.ui.widgets.field import field, whole_number, whole_numbers
 from workbench.ui.widgets.model_list import ModelList
 
+log = logging.getLogger(__name__)
+
 AUTO = "auto"
 
 
@@ -44,6 +48,8 @@ class SetupPane(Vertical):
         self._initial = settings
         self.tracks: dict[str, Track] = {} if track is None else {track.name: track}
         self._painted = False
+        self._asked: SweepSettings | None = None
+        self._planned: Plan | None = None
         self._preset_problems: tuple[str, ...] = ()
 
     def compose(self) -> ComposeResult:
@@ -122,13 +128,39 @@ class SetupPane(Vertical):
             return other
 
     def check(self) -> None:
-        """Show what the fields lead to, or what is wrong with them."""
+        """Look up what the fields lead to, or say at once what is wrong with them."""
+        try:
+            settings = self.settings()
+        except SettingsError as error:
+            self._asked = None
+            self._show(None, str(error))
+            return
+        self._asked = settings
+        self.run_worker(partial(self._look_up, settings), thread=True, exclusive=True, group="plan")
+
+    def planned_for(self, settings: SweepSettings) -> Plan | None:
+        """The plan of these settings, where it has been made already."""
+        return self._planned if self._planned is not None and self._planned.settings == settings else None
+
+    def _look_up(self, settings: SweepSettings) -> None:
+        # In a thread: settings without weights may need a class of transformers, whose import takes seconds.
         planned: Plan | None = None
         problem = ""
         try:
-            planned = plan(self.settings())
+            planned = plan(settings)
         except WorkbenchError as error:
             problem = str(error)
+        except Exception as error:
+            log.exception("planning %s", settings)
+            problem = f"An unexpected error: {type(error).__name__}: {error}. It is in the log."
+        self.app.call_from_thread(self._show_latest, settings, planned, problem)
+
+    def _show_latest(self, settings: SweepSettings, planned: Plan | None, problem: str) -> None:
+        if settings == self._asked:
+            self._show(planned, problem)
+
+    def _show(self, planned: Plan | None, problem: str) -> None:
+        self._planned = planned
         self.query_one("#plan", Static).update("\n".join(plan_lines(planned)) if planned else "")
         run, refused = run_line(planned)
         self.query_one("#setup-problem", Static).update(
