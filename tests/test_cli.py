@@ -96,7 +96,7 @@ def test_export_show_and_list_speak_of_the_same_run(tiny: Path, tmp_path: Path) 
         (("sweep", "qwen3-0.6b", "--device", "gpu"), "no device named"),
         (("sweep", "qwen3-0.6b", "--prompts", "0"), "at least 1"),
         (("sweep", "qwen3-0.6b", "--prompts", "-5"), "length is -5"),
-        (("sweep", "qwen3-0.6b", "--prompts", "a,b"), "no list of whole numbers"),
+        (("sweep", "qwen3-0.6b", "--prompts", "a,b"), "no whole number"),
         (("sweep", "qwen3-0.6b", "--prompts", ""), "No prompt lengths"),
         (("sweep", "qwen3-0.6b", "--repeats", "0"), "at least 1"),
         (("sweep", "qwen3-0.6b", "--new-tokens", "1"), "at least 2"),
@@ -105,7 +105,7 @@ def test_export_show_and_list_speak_of_the_same_run(tiny: Path, tmp_path: Path) 
         (("sweep", "/nowhere/model"), "/nowhere/model"),
         (("sweep", "missing.gguf"), "missing.gguf"),
         (("inspect", "qwen3-9b"), "Did you mean"),
-        (("presets", "qwen"), "Known"),
+        (("presets", "qwen"), "Nearest of the"),
         (("runs", "show", "nothing"), "no runs yet"),
         (("runs", "exprot"), "Did you mean export"),
         (("swep", "qwen3-0.6b"), "Did you mean sweep"),
@@ -163,6 +163,52 @@ def test_a_preset_that_makes_no_sense_leaves_the_others(tmp_path: Path, monkeypa
         assert "mine" in ended.stderr
 
 
+def ceiling_of(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    told = {**os.environ, **environment}
+    return subprocess.run(
+        command("ceiling", "smollm2-135m", *arguments), capture_output=True, text=True, env=told, encoding="utf-8"
+    )
+
+
+def test_json_stands_alone_on_standard_output_and_notes_on_standard_error() -> None:
+    ended = ceiling_of("--bandwidth", "100", "--format", "json")
+    assert ended.returncode == 0
+    assert len(json.loads(ended.stdout)) == 6
+    assert ended.stderr == "smollm2-135m was made for contexts of up to 8,192 tokens.\n"
+
+
+def test_a_terminal_without_the_characters_shows_question_marks() -> None:
+    ended = ceiling_of("--bandwidth", "100", "--context", "0", PYTHONIOENCODING="ascii", LC_ALL="C")
+    assert ended.returncode == 0, ended.stderr
+    assert "smollm2-135m ? llama ? bfloat16" in ended.stdout
+    assert ended.stdout.isascii()
+
+
+def test_a_data_folder_that_can_not_be_written_is_no_obstacle() -> None:
+    ended = ceiling_of("--context", "0", WORKBENCH_DATA="/proc/nowhere")
+    assert ended.returncode == 0
+    assert "nothing has been measured" in ended.stdout
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("ceiling", "qwen3-8b-q4_k_m", "qwen3-30b-a3b-q4_k_m", "gpt-oss-120b-mxfp4", "--bandwidth", "273"),
+        ("ceiling", "smollm2-135m"),
+        ("prefill", "smollm2-135m"),
+        ("fit", "smollm2-135m"),
+        ("presets", "N"),
+    ],
+)
+def test_arithmetic_imports_neither_torch_nor_a_screen(arguments: tuple[str, ...]) -> None:
+    code = (
+        "import sys; from workbench.cli import main; main(sys.argv[1:]);"
+        "print(sorted({'torch', 'transformers', 'numpy', 'textual', 'gguf'} & set(sys.modules)), file=sys.stderr)"
+    )
+    ended = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True)
+    assert ended.stderr.splitlines()[-1] == "[]"
+
+
 def test_output_that_cannot_be_written_is_said() -> None:
     with Path("/dev/full").open("w") as full:
         ended = subprocess.run(command("presets"), stdout=full, stderr=subprocess.PIPE, text=True)
@@ -212,8 +258,8 @@ def test_inspect_gives_the_designs_keys_without_torch() -> None:
 
 def test_presets_list_every_model_with_its_source() -> None:
     listed = json.loads(workbench("presets", "--format", "json").stdout)
-    assert {"qwen3-0.6b", "qwen3-1.7b", "smollm2-135m"} <= {preset["model"] for preset in listed}
-    assert all(preset["source"] for preset in listed)
+    assert {"qwen3-0.6b", "qwen3-1.7b", "smollm2-135m"} <= {preset["name"] for preset in listed["models"]}
+    assert all(preset["source"] for presets in listed.values() for preset in presets)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])

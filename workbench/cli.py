@@ -4,9 +4,10 @@ import argparse
 import logging
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
 from importlib import import_module
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -14,7 +15,7 @@ from workbench import __version__
 from workbench.errors import SettingsError, WorkbenchError, unknown_name
 from workbench.models.cache_types import CACHE_TYPE_BYTES, DEFAULT_CACHE_TYPE, cache_type
 from workbench.models.model import DTYPE_BYTES
-from workbench.numbers import at_least_zero, count, counts, positive, shares
+from workbench.numbers import at_least_zero, count, counts, positive, shares, whole_numbers
 from workbench.output import Format, note
 
 Command = Callable[[argparse.Namespace], int]
@@ -52,15 +53,41 @@ class _Parser(argparse.ArgumentParser):
     """Ends with one sentence, and the nearest known word for a typo, instead of the whole usage."""
 
     def error(self, message: str) -> NoReturn:
-        print(f"{self.prog}: {message}. `{self.prog} --help` lists what it takes.", file=sys.stderr)
+        said = message.removeprefix("argument ")
+        end = "" if said.endswith("?") else "."
+        print(f"{self.prog}: {said}{end} `{self.prog} --help` lists what it takes.", file=sys.stderr)
         raise SystemExit(USAGE_EXIT)
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        """As argparse has it, but a mistyped option is told before what is missing because of it.
+
+        What is left over is refused by the command it was given to, whose options are the ones that were meant.
+        """
+        words = sys.argv[1:] if args is None else list(args)
+        for word in takewhile(lambda word: word != "--" and self._is_own(word), words):
+            name = word.partition("=")[0]
+            if name.startswith("--") and not any(known.startswith(name) for known in self._option_string_actions):
+                self.error(f"there is no option {name}.{_offer(name, self._option_string_actions)}")
+        options, left = super().parse_known_args(words, namespace)
+        if left:
+            self.error(f"{left[0]!r} is one word too many")
+        return options, left
+
+    def _is_own(self, word: str) -> bool:
+        """Whether a word is for this parser: of one with commands, those before the command are."""
+        return self._subparsers is None or word.startswith("-")
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
             known = [str(choice) for choice in action.choices]
-            nearest = get_close_matches(str(value), known, n=1, cutoff=0.5)
-            offer = f" Did you mean {nearest[0]}?" if nearest else ""
-            raise argparse.ArgumentError(action, f"there is no {value!r}.{offer} Known: {', '.join(known)}")
+            raise argparse.ArgumentError(
+                action, f"there is no {value!r}.{_offer(str(value), known)} Known: {', '.join(known)}"
+            )
+
+
+def _offer(word: str, known: Iterable[str]) -> str:
+    nearest = get_close_matches(word, list(known), n=1, cutoff=0.5)
+    return f" Did you mean {nearest[0]}?" if nearest else ""
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -210,7 +237,7 @@ def _add_roofline(commands: Commands) -> None:
     about = "the ridge point, the intensity of decode and prefill, and the batch at the ridge"
     roofline = _command(commands, "roofline", _lazy("ceilings", "roofline_points"), about)
     roofline.add_argument("model", nargs="?", metavar="MODEL", help=f"{MODEL_HELP}; default: weights of any model")
-    _add_box(roofline, "--peak")
+    _add_box(roofline, "--peak", "--compute")
     roofline.add_argument(
         "--bytes-per-parameter", type=positive, metavar="X", help="default: the model's own, or 2 (16 bit)"
     )
@@ -229,7 +256,7 @@ def _add_sweep(commands: Commands) -> None:
     sweep.add_argument(
         "--weights", type=_weights, default=(None,), metavar="real,synthetic", help="default: real where there are any"
     )
-    sweep.add_argument("--prompts", type=_counts, metavar="LIST", help="prompt lengths, as in 1,16,64,256,1024,4096")
+    sweep.add_argument("--prompts", type=_prompts, metavar="LIST", help="prompt lengths, as in 1,16,64,256,1024,4096")
     sweep.add_argument("--new-tokens", type=int, default=17, metavar="N", help="output tokens of each request")
     sweep.add_argument("--repeats", type=int, default=3, metavar="N", help="repeats of each prompt length")
     sweep.add_argument("--dtype", default="float32", metavar="TYPE", help=", ".join(DTYPE_BYTES))
@@ -271,17 +298,22 @@ def _add_cache_type(command: argparse.ArgumentParser) -> None:
 def _add_weights_dtype(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--dtype",
+        type=str.lower,
         choices=tuple(DTYPE_BYTES),
         metavar="TYPE",
         help=f"hold the weights in {', '.join(DTYPE_BYTES)}; default as they are stored",
     )
 
 
-def _add_box(command: argparse.ArgumentParser, compute: str = "--compute") -> None:
-    """The box the arithmetic is for: a device, figures, or this machine."""
-    command.add_argument("--hardware", metavar="NAME", help="a device of `workbench presets`; default this machine")
+def _add_box(command: argparse.ArgumentParser, *compute: str) -> None:
+    """The box the arithmetic is for: a device or a track's, figures, or this machine."""
+    command.add_argument(
+        "--hardware", metavar="NAME", help="a device or a track of `workbench presets`; default this machine"
+    )
     command.add_argument("--bandwidth", type=positive, metavar="GBPS", help="memory bandwidth in GB/s")
-    command.add_argument(compute, dest="compute", type=positive, metavar="TFLOPS", help="arithmetic rate in TFLOP/s")
+    command.add_argument(
+        *compute or ("--compute",), dest="compute", type=positive, metavar="TFLOPS", help="arithmetic rate in TFLOP/s"
+    )
     command.add_argument("--memory", type=positive, metavar="GB", help="memory in GB")
 
 
@@ -293,7 +325,7 @@ def _add_format(command: argparse.ArgumentParser, default: Format = Format.TABLE
 
 def _format(text: str) -> Format:
     try:
-        return Format(text)
+        return Format(text.strip().lower())
     except ValueError:
         raise argparse.ArgumentTypeError(unknown_name("format", text, list(Format)).rstrip(".")) from None
 
@@ -305,11 +337,9 @@ def _cache_type(text: str) -> str:
         raise argparse.ArgumentTypeError(str(error).rstrip(".")) from None
 
 
-def _counts(text: str) -> tuple[int, ...]:
-    try:
-        return tuple(int(word) for word in text.split(",") if word.strip())
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no list of whole numbers, as in 1,16,64") from None
+def _prompts(text: str) -> tuple[int, ...]:
+    """Prompt lengths as they stand: the sweep's settings say which can't be measured."""
+    return tuple(whole_numbers(text)) if text.strip() else ()
 
 
 def _weights(text: str) -> tuple[Any, ...]:

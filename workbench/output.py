@@ -4,7 +4,7 @@ import csv
 import io
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
@@ -36,17 +36,23 @@ def json_text(value: Any) -> str:
 
 
 def print_records(records: Sequence[Any], chosen: Format, without: Sequence[str] = ()) -> None:
-    """Records of one kind, dataclasses or mappings, in the format chosen; a table leaves the fields `without` out."""
+    """Records of one kind, dataclasses or mappings, in the format chosen.
+
+    A table leaves out the fields `without`, and those that no record has a figure or word in.
+    """
     match chosen:
         case Format.JSON:
             print_json(list(records))
         case Format.CSV:
-            _print_csv([plain(record) for record in records])
+            _print_csv([cells(record) for record in records])
         case _ if records:
-            shown = [name for name in headings(records[0]) if name not in without]
-            lines = [[written(cells(record)[name]) for name in shown] for record in records]
-            words = [i for i, name in enumerate(shown) if any(isinstance(cells(r)[name], str) for r in records)]
-            print_table([headings(records[0])[name] for name in shown], lines, left=words)
+            rows = [cells(record) for record in records]
+            shown = [name for name in rows[0] if name not in without and any(row[name] is not None for row in rows)]
+            words = [i for i, name in enumerate(shown) if any(isinstance(row[name], str) for row in rows)]
+            heads = headings(records[0])
+            print_table(
+                [heads[name] for name in shown], [[written(row[name]) for name in shown] for row in rows], words
+            )
         case _:
             pass
 
@@ -57,15 +63,26 @@ def _print_csv(records: Sequence[dict[str, Any]]) -> None:
     text = io.StringIO(newline="")
     writer = csv.DictWriter(text, list(records[0]), lineterminator="\n")
     writer.writeheader()
-    writer.writerows(records)
+    writer.writerows({name: _csv_cell(cell) for name, cell in record.items()} for record in records)
     print(text.getvalue(), end="", flush=True)
+
+
+def _csv_cell(cell: Any) -> Any:
+    """A figure or word as one cell of CSV: yes and no as in JSON, what has several parts as a table shows it."""
+    match cell:
+        case bool():
+            return "true" if cell else "false"
+        case Mapping() | list() | tuple():
+            return written(cell)
+        case _:
+            return plain(cell)
 
 
 def print_table(headings: Sequence[str], lines: Iterable[Sequence[str]], left: Sequence[int] = (0,)) -> None:
     """Lines under their headings, columns as wide as their widest cell, figures to the right."""
     body = [list(line) for line in lines]
     head = [list(headings)] if any(headings) else []
-    widths = [max(len(row[i]) for row in [*head, *body]) for i in range(len(headings))]
+    widths = [max((len(row[i]) for row in [*head, *body]), default=0) for i in range(len(headings))]
     for row in [*head, *body]:
         cells = [c.ljust(w) if i in left else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))]
         print("  ".join(cells).rstrip(), flush=True)

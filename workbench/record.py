@@ -7,7 +7,15 @@ from typing import Any
 from workbench.quantity import Quantity, Unit, format_number, format_value
 
 _BARE_UNITS = frozenset(
-    {Unit.TOKENS_PER_SECOND, Unit.TOKENS, Unit.COUNT, Unit.MILLISECONDS, Unit.GB_PER_SECOND, Unit.GFLOP_PER_SECOND}
+    {
+        Unit.TOKENS_PER_SECOND,
+        Unit.TOKENS,
+        Unit.COUNT,
+        Unit.MILLISECONDS,
+        Unit.GB_PER_SECOND,
+        Unit.GFLOP_PER_SECOND,
+        Unit.FLOP_PER_BYTE,
+    }
 )
 """Units that stand in a column's heading rather than in each of its cells."""
 

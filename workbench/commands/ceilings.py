@@ -28,16 +28,15 @@ GIVEN = "given on the command line"
 
 def ceiling(options: argparse.Namespace) -> int:
     """Decode ceilings of one or more models, over context and batch."""
-    models = [_model(name, options.dtype) for name in options.models]
+    models = [_model(name, options.dtype) for name in dict.fromkeys(options.models)]
     element_bytes = CACHE_TYPE_BYTES[options.kv_dtype]
     device = _device(options)
     boxes = [_box(options, device, model) for model in models]
-    places = _places(options.context, options.batch)
     if options.levers:
-        t, b = places[0] if len(places) == 1 else (BATCH_CONTEXT, 1)
-        for model, box in zip(models, boxes, strict=True):
-            _print_levers(model, t, b, element_bytes, box, options.format)
+        t, b = _one_place(options.context, options.batch)
+        _print_levers(models, t, b, element_bytes, boxes, options.format)
         return 0
+    places = _places(options.context, options.batch)
     found = [
         [batch.ceiling(model, t, b, element_bytes, box) for t, b in places]
         for model, box in zip(models, boxes, strict=True)
@@ -47,11 +46,12 @@ def ceiling(options: argparse.Namespace) -> int:
     else:
         _print_box(boxes, device, options.kv_dtype)
         if len(models) == 1:
+            print(_label(models[0]))
             _print_columns(found[0], places)
         else:
             _print_side_by_side([model.name for model in models], found, places)
-    for model, records in zip(models, found, strict=True):
-        _say_limits(model, records)
+    for model, records, box in zip(models, found, boxes, strict=True):
+        _say_limits(model, records, box)
     return 0
 
 
@@ -79,8 +79,9 @@ def fit(options: argparse.Namespace) -> int:
     found = [memory_fit.fit(model, t, b, element_bytes, box.M) for t in options.context for b in options.batch]
     if options.format is Format.TABLE:
         print(f"{_label(model)} · cache in {options.kv_dtype} · memory {box.M} [{box.M.origin}: {box.M.source}]")
-        note("Engines add buffers of their own, and may reserve sliding layers' caches in full: neither is counted.")
     print_records(found, options.format, without=("model",))
+    if options.format is Format.TABLE:
+        note("Engines add buffers of their own, and may reserve sliding layers' caches in full: neither is counted.")
     _say_notes(model)
     return 0
 
@@ -95,6 +96,8 @@ def split_memories(options: argparse.Namespace) -> int:
     if options.format is Format.TABLE:
         print(f"{_label(model)} · {options.context:,} tokens of context · fast {fast}, slow {slow}")
     print_records(found, options.format, without=("model", "context"))
+    if fast.value < slow.value:
+        note(f"The slower memory, {slow}, is the faster one here: the two were given the other way round.")
     _say_notes(model)
     return 0
 
@@ -166,20 +169,34 @@ def roofline_points(options: argparse.Namespace) -> int:
     return 0
 
 
-def _print_levers(model: Model, t: int, b: int, element_bytes: float, box: Box, chosen: Format) -> None:
-    found = levers.levers(model, t, b, element_bytes, box)
-    if chosen is Format.TABLE:
+def _print_levers(
+    models: Sequence[Model], t: int, b: int, element_bytes: float, boxes: Sequence[Box], chosen: Format
+) -> None:
+    """A table of levers for each model; in JSON and CSV one list, each lever with the model and place it is for."""
+    found = [levers.levers(model, t, b, element_bytes, box) for model, box in zip(models, boxes, strict=True)]
+    if chosen is not Format.TABLE:
+        places = [{"model": model.name, "context": t, "batch": b} for model in models]
+        records = [
+            {**place, **cells(lever)} for place, of_model in zip(places, found, strict=True) for lever in of_model
+        ]
+        print_records(records, chosen)
+        return
+    for i, (model, box, of_model) in enumerate(zip(models, boxes, found, strict=True)):
         now = batch.ceiling(model, t, b, element_bytes, box).tokens_per_second_each
-        print(f"{_label(model)} · {t:,} tokens of context, batch {b} · ceiling {written(now)} tok/s")
-    print_records(found, chosen)
+        between = "\n" if i else ""
+        print(f"{between}{_label(model)} · {t:,} tokens of context, batch {b} · ceiling {written(now)} tok/s")
+        print_records(of_model, chosen)
 
 
 def _print_columns(found: Sequence[Ceiling], places: Sequence[tuple[int, int]]) -> None:
     """One model in full: over context at the first batch, then over batch at each context that has several."""
-    first = places[0][1]
-    print_records([c for c in found if c.batch == first], Format.TABLE, without=("model",))
-    for context, _ in _contexts_of_several(places):
-        print()
+    first, several = places[0][1], _contexts_of_several(places)
+    contexts = [c for c in found if c.batch == first]
+    if len(contexts) > 1 or not several:
+        print_records(contexts, Format.TABLE, without=("model",))
+    for context, _ in several:
+        if len(contexts) > 1:
+            print()
         print_records([c for c in found if c.context == context], Format.TABLE, without=("model",))
 
 
@@ -200,7 +217,7 @@ def _print_side_by_side(
 
 def _contexts_of_several(places: Sequence[tuple[int, int]]) -> list[tuple[int, list[int]]]:
     """Each context for which there are several batches, with them."""
-    batches = {context: sorted({b for t, b in places if t == context}) for context, _ in places}
+    batches = {context: [b for t, b in places if t == context] for context, _ in places}
     return [(context, several) for context, several in batches.items() if len(several) > 1]
 
 
@@ -232,16 +249,38 @@ def _places(contexts: Sequence[int] | None, batches: Sequence[int] | None) -> li
     return [(t, b) for t in contexts or (BATCH_CONTEXT,) for b in batches or (1,)]
 
 
+def _one_place(contexts: Sequence[int] | None, batches: Sequence[int] | None) -> tuple[int, int]:
+    """The context and batch that levers are for; raises SettingsError for several."""
+    places = [(t, b) for t in contexts or (BATCH_CONTEXT,) for b in batches or (1,)]
+    if len(places) > 1:
+        raise SettingsError(
+            "Levers are for one context and one batch: give one of each, as in --context 4096 --batch 1."
+        )
+    return places[0]
+
+
 def _model(name: str, dtype: str | None) -> Model:
     model = resolve(name)
     return model if dtype is None else model.in_dtype(dtype)
 
 
 def _device(options: argparse.Namespace) -> Device | None:
-    """The device named; this machine where no rate was given instead, None where one was."""
+    """The device or track named; this machine where no rate was given instead, None where one was."""
     if options.hardware is not None:
-        return device_named(options.hardware)
+        return _named(options.hardware)
     return None if options.bandwidth is not None else device_named(THIS_MACHINE)
+
+
+def _named(name: str) -> Device:
+    try:
+        return device_named(name)
+    except SettingsError:
+        from workbench.tracks import load_tracks, track_named
+
+        track = track_named(name, load_tracks())
+        if track is None:
+            raise
+        return device_named(track.hardware)
 
 
 def _box(options: argparse.Namespace, device: Device | None, model: Model | None) -> Box:
@@ -270,7 +309,7 @@ def _print_box(boxes: Sequence[Box], device: Device | None, kv_dtype: str) -> No
     for figure in dict.fromkeys(figure for box in boxes for figure in (box.B, box.C, box.M) if figure is not None):
         print(f"  {figure.symbol} {figure} [{figure.origin}: {figure.source or figure.formula}]")
     if device is not None and device.measured_read is not None:
-        print(f"  read at {device.measured_read} by whoever measured it [{device.measured_read.source}]")
+        print(f"  reads of {device.measured_read} have been measured [{device.measured_read.source}]")
     print(f"  cache in {kv_dtype}\n")
 
 
@@ -279,16 +318,21 @@ def _crossover_sentence(found: PrefillCeiling) -> str:
         return "The bytes take longer than the arithmetic at every prompt length here: there is no n*."
     if found.crossover_tokens is None:
         return "No arithmetic rate is known here, so the bytes alone decide: give --compute for the other clock and n*."
-    return f"n* = {found.crossover_tokens}: from there on arithmetic takes longer than fetching the weights."
+    return (
+        f"n* = {found.crossover_tokens.formula} = {found.crossover_tokens}: there arithmetic overtakes fetching the "
+        "weights. Attention and the output head are not in it, and bring it a little earlier."
+    )
 
 
-def _say_limits(model: Model, found: Sequence[Ceiling]) -> None:
+def _say_limits(model: Model, found: Sequence[Ceiling], box: Box) -> None:
     """What a person must know of a table: what does not fit, what is past the model's context, what is not modelled."""
     unfit = [c for c in found if c.bound is Limit.MEMORY]
     if unfit:
         least = min(unfit, key=lambda c: c.memory_needed_bytes.value)
-        which = "at any of these" if len(unfit) == len(found) else f"from {least.memory_needed_bytes} on"
-        note(f"{model.name} does not fit {which}: batch {least.batch} at {least.context:,} tokens needs that much.")
+        at = f"batch {least.batch} at {least.context:,} tokens"
+        all_of_them = len(unfit) == len(found)
+        which = f": even {at} needs" if all_of_them else f" from {at} on, which needs"
+        note(f"{model.name} does not fit in {box.M}{which} {least.memory_needed_bytes}.")
     if model.context_limit is not None and any(c.context > model.context_limit for c in found):
         note(f"{model.name} was made for contexts of up to {model.context_limit:,} tokens.")
     _say_notes(model)

@@ -10,7 +10,6 @@ from workbench.ceilings import experts
 from workbench.errors import SettingsError, WorkbenchError, unknown_name
 from workbench.hardware.device import Device
 from workbench.hardware.devices import load_devices
-from workbench.hardware.machine import THIS_MACHINE
 from workbench.models.cache_types import DEFAULT_CACHE_TYPE
 from workbench.models.inspection import inspection
 from workbench.models.model import Model
@@ -18,6 +17,7 @@ from workbench.models.presets import load_presets, model_of
 from workbench.models.resolve import resolve
 from workbench.output import Format, note, print_json, print_records, print_table
 from workbench.presets import name_key
+from workbench.quantity import Quantity
 from workbench.record import written
 from workbench.runs.measured_device import device_named
 from workbench.tracks import Track, load_tracks, suited, track_named
@@ -34,7 +34,7 @@ def inspect(options: argparse.Namespace) -> int:
 
 def presets(options: argparse.Namespace) -> int:
     """Every preset, or the one named: a track, a device or a model."""
-    if options.name:
+    if options.name is not None:
         return _show(options.name, options.format)
     tracks, devices, models = load_tracks(), load_devices(), load_presets()
     problems = [*tracks.problems, *devices.problems, *models.problems]
@@ -118,7 +118,7 @@ def _print_device(device: Device, chosen: Format) -> None:
             print_records(figures, Format.CSV)
         case _:
             print(f"{device.title} ({device.name})")
-            print_records(figures, Format.TABLE)
+            print_records(figures, Format.TABLE, without=("unit",))
             _print_notes(device.notes)
 
 
@@ -141,18 +141,26 @@ def _figures(device: Device) -> Iterator[dict[str, Any]]:
     }
     for name, figure in named.items():
         if figure is not None:
-            yield {"figure": name, "value": figure, "origin": str(figure.origin), "source": figure.source}
+            yield {
+                "figure": name,
+                "value": figure,
+                "unit": str(figure.unit),
+                "origin": str(figure.origin),
+                "source": _source(figure),
+            }
 
 
 def _track_line(track: Track) -> dict[str, Any]:
+    """A track with the bandwidth it is about, which is its device's."""
+    device = device_named(track.hardware)
     return {
         "name": track.name,
         "title": track.title,
         "hardware": track.hardware,
         "models": len(track.models),
-        "source": "the tracks of the course the workbench implements"
-        if track.hardware != THIS_MACHINE
-        else "measured on this machine",
+        "bandwidth": device.bandwidth,
+        "origin": str(device.bandwidth.origin),
+        "source": _source(device.bandwidth),
     }
 
 
@@ -163,8 +171,14 @@ def _device_line(device: Device) -> dict[str, Any]:
         "bandwidth": device.bandwidth,
         "origin": str(device.bandwidth.origin),
         "memory": device.memory,
-        "source": device.bandwidth.source,
+        "source": _source(device.bandwidth),
     }
+
+
+def _source(figure: Quantity) -> str:
+    """Where a figure comes from: of a computed one its formula, and what stands in it."""
+    inputs = [f"{i.symbol} = {i.value:,g} {i.name}" for i in figure.inputs]
+    return ", ".join([figure.formula, *inputs]) if figure.formula else figure.source
 
 
 def _model_line(model: Model) -> dict[str, Any]:

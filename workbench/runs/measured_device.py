@@ -1,5 +1,8 @@
 """This machine as a device: what its runs have measured, or what is assumed until there is one."""
 
+import os
+from dataclasses import replace
+
 from workbench.errors import StoreError
 from workbench.hardware.device import Device
 from workbench.hardware.devices import device
@@ -8,14 +11,9 @@ from workbench.quantity import Origin, Quantity, Unit
 from workbench.runs.row import Row
 from workbench.runs.store import Store, store_path
 
-ASSUMED_READ = Quantity(
-    "read rate of a small box",
-    12e9,
-    Unit.BYTES_PER_SECOND,
-    Origin.ASSUMED,
-    "B",
-    source="nothing has been measured on this machine yet: a sweep measures it",
-)
+UNMEASURED = "nothing has been measured on this machine yet: a sweep measures it"
+UNREADABLE = "the store of runs can't be read, so what was measured isn't known: `workbench runs list` says why"
+ASSUMED_READ = Quantity("read rate of a small box", 12e9, Unit.BYTES_PER_SECOND, Origin.ASSUMED, "B", source=UNMEASURED)
 ASSUMED_FLOP_PER_CORE = 60e9
 _FORMATS = {"float32": "fp32", "bfloat16": "fp16", "float16": "fp16"}
 
@@ -28,7 +26,7 @@ def assumed_compute(cores: int) -> Quantity:
         Unit.FLOP_PER_SECOND,
         Origin.ASSUMED,
         "C",
-        source="nothing has been measured on this machine yet: a sweep measures it",
+        source=UNMEASURED,
     )
 
 
@@ -38,9 +36,16 @@ def device_named(name: str) -> Device:
 
 
 def this_device() -> Device:
-    """This machine with the rates its latest runs on the CPU measured; assumed ones where there is no run."""
+    """This machine with the rates its latest runs on the CPU measured.
+
+    Assumed ones where there is no run; where the store of runs can't be read their source says so.
+    """
     machine = this_machine()
-    rows = _measured_rows(str(machine))
+    unmeasured, rows = UNMEASURED, list[Row]()
+    try:
+        rows = _measured_rows(str(machine))
+    except StoreError:
+        unmeasured = UNREADABLE
     read = next((_rate("read rate of this machine", r, r.read_gb_per_s, "B") for r in rows if r.read_gb_per_s), None)
     compute: dict[str, Quantity] = {}
     for row in rows:
@@ -50,7 +55,7 @@ def this_device() -> Device:
     return Device(
         name=THIS_MACHINE,
         title=str(machine),
-        bandwidth=read or ASSUMED_READ,
+        bandwidth=read or replace(ASSUMED_READ, source=unmeasured),
         memory=Quantity(
             "memory this process may use",
             machine.memory_bytes,
@@ -59,19 +64,19 @@ def this_device() -> Device:
             "M",
             source="the system, within this process's own limits",
         ),
-        compute=compute or {"fp32": assumed_compute(machine.cores)},
+        compute=compute or {"fp32": replace(assumed_compute(machine.cores), source=unmeasured)},
     )
 
 
 def _measured_rows(machine: str) -> list[Row]:
-    """The latest rows measured on this machine's CPU, newest first; none where there is no store to read."""
-    if not store_path().is_file():
+    """The latest rows measured on this machine's CPU, newest first; none where there is no store.
+
+    Raises StoreError for one that can't be read.
+    """
+    if not os.path.lexists(store_path()):
         return []
-    try:
-        with Store() as store:
-            return store.latest_rates(machine, "cpu")
-    except StoreError:
-        return []
+    with Store() as store:
+        return store.latest_rates(machine, "cpu")
 
 
 def _rate(name: str, row: Row, giga: float | None, symbol: str) -> Quantity:
