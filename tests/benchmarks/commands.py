@@ -28,6 +28,7 @@ def commands() -> Mapping[str, Sequence[str]]:
     return {
         "ceiling of three models": ("ceiling", *three, "--bandwidth", "273"),
         "ceiling on this machine": ("ceiling", "smollm2-135m"),
+        "ceiling on a device by name": ("ceiling", "smollm2-135m", "--hardware", "rtx-4090"),
         "inspect of a GGUF file": ("inspect", str(smollm2_gguf())),
     }
 

@@ -243,6 +243,23 @@ def test_levers_of_several_models_are_one_list(workbench: Workbench) -> None:
     assert "twice the bandwidth" in table
 
 
+def test_levers_say_what_box_they_are_for_and_what_does_not_fit(workbench: Workbench) -> None:
+    ended = workbench("ceiling", "qwen3-8b", "--hardware", "rtx-3060-12gb", "--levers")
+    assert "B 360 GB/s [vendor: " in ended.out
+    assert ended.err == "qwen3-8b does not fit in 12.0 GB: even batch 1 at 4,096 tokens needs 17.0 GB.\n"
+
+
+def test_weights_held_in_another_type_are_labelled_so(workbench: Workbench) -> None:
+    for arguments in (
+        ("ceiling", "--bandwidth", "9"),
+        ("fit", "--memory", "40"),
+        ("split", "--fast", "9", "--slow", "1"),
+    ):
+        name, *box = arguments
+        assert f"{DENSE} · qwen3 · Q4_K_M, held in float32" in workbench(name, DENSE, "--dtype", "float32", *box).out
+    assert "qwen3-8b · qwen3 · bfloat16\n" in workbench("prefill", "qwen3-8b", "--dtype", "bfloat16").out
+
+
 def test_levers_are_for_one_place(workbench: Workbench) -> None:
     ended = workbench("ceiling", DENSE, "--bandwidth", "273", "--levers", "--context", "0,4096")
     assert (ended.code, ended.out) == (2, "")

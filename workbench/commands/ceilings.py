@@ -33,8 +33,7 @@ def ceiling(options: argparse.Namespace) -> int:
     device = _device(options)
     boxes = [_box(options, device, model) for model in models]
     if options.levers:
-        t, b = _one_place(options.context, options.batch)
-        _print_levers(models, t, b, element_bytes, boxes, options.format)
+        _print_levers(models, boxes, device, options)
         return 0
     places = _places(options.context, options.batch)
     found = [
@@ -46,7 +45,7 @@ def ceiling(options: argparse.Namespace) -> int:
     else:
         _print_box(boxes, device, options.kv_dtype)
         if len(models) == 1:
-            print(_label(models[0]))
+            print(_label(models[0], options.dtype))
             _print_columns(found[0], places)
         else:
             _print_side_by_side([model.name for model in models], found, places)
@@ -62,7 +61,7 @@ def prefill_times(options: argparse.Namespace) -> int:
     found = [prefill.prefill_ceiling(model, n, element_bytes, box) for n in options.prompts]
     if options.format is Format.TABLE:
         _print_box([box], device, options.kv_dtype)
-        print(_label(model))
+        print(_label(model, options.dtype))
     print_records(found, options.format, without=("model", "crossover_tokens"))
     if options.format is Format.TABLE:
         print(f"\n{_crossover_sentence(found[0])}")
@@ -78,7 +77,8 @@ def fit(options: argparse.Namespace) -> int:
         raise SettingsError("No memory is known here. Give it in GB, as in --memory 24.")
     found = [memory_fit.fit(model, t, b, element_bytes, box.M) for t in options.context for b in options.batch]
     if options.format is Format.TABLE:
-        print(f"{_label(model)} · cache in {options.kv_dtype} · memory {box.M} [{box.M.origin}: {box.M.source}]")
+        memory = f"memory {box.M} [{box.M.origin}: {box.M.source}]"
+        print(f"{_label(model, options.dtype)} · cache in {options.kv_dtype} · {memory}")
     print_records(found, options.format, without=("model",))
     if options.format is Format.TABLE:
         note("Engines add buffers of their own, and may reserve sliding layers' caches in full: neither is counted.")
@@ -94,7 +94,7 @@ def split_memories(options: argparse.Namespace) -> int:
     element_bytes = CACHE_TYPE_BYTES[options.kv_dtype]
     found = [split.split(model, options.context, element_bytes, fast, slow, f) for f in options.slow_share]
     if options.format is Format.TABLE:
-        print(f"{_label(model)} · {options.context:,} tokens of context · fast {fast}, slow {slow}")
+        print(f"{_label(model, options.dtype)} · {options.context:,} tokens of context · fast {fast}, slow {slow}")
     print_records(found, options.format, without=("model", "context"))
     if fast.value < slow.value:
         note(f"The slower memory, {slow}, is the faster one here: the two were given the other way round.")
@@ -159,7 +159,7 @@ def roofline_points(options: argparse.Namespace) -> int:
         case _:
             _print_box([box], device, options.kv_dtype)
             if model is not None:
-                print(f"{_label(model)} · {options.context:,} tokens of context")
+                print(f"{_label(model, options.dtype)} · {options.context:,} tokens of context")
             print_records(found.points, Format.TABLE)
             print()
             for sentence in roofline.sentences(found):
@@ -170,22 +170,28 @@ def roofline_points(options: argparse.Namespace) -> int:
 
 
 def _print_levers(
-    models: Sequence[Model], t: int, b: int, element_bytes: float, boxes: Sequence[Box], chosen: Format
+    models: Sequence[Model], boxes: Sequence[Box], device: Device | None, options: argparse.Namespace
 ) -> None:
     """A table of levers for each model; in JSON and CSV one list, each lever with the model and place it is for."""
+    t, b = _one_place(options.context, options.batch)
+    element_bytes = CACHE_TYPE_BYTES[options.kv_dtype]
+    now = [batch.ceiling(model, t, b, element_bytes, box) for model, box in zip(models, boxes, strict=True)]
     found = [levers.levers(model, t, b, element_bytes, box) for model, box in zip(models, boxes, strict=True)]
-    if chosen is not Format.TABLE:
+    if options.format is Format.TABLE:
+        _print_box(boxes, device, options.kv_dtype)
+        for i, (model, here, of_model) in enumerate(zip(models, now, found, strict=True)):
+            label, rate = _label(model, options.dtype), written(here.tokens_per_second_each)
+            before = "\n" if i else ""
+            print(f"{before}{label} · {t:,} tokens of context, batch {b:,} · ceiling {rate} tok/s")
+            print_records(of_model, Format.TABLE)
+    else:
         places = [{"model": model.name, "context": t, "batch": b} for model in models]
         records = [
             {**place, **cells(lever)} for place, of_model in zip(places, found, strict=True) for lever in of_model
         ]
-        print_records(records, chosen)
-        return
-    for i, (model, box, of_model) in enumerate(zip(models, boxes, found, strict=True)):
-        now = batch.ceiling(model, t, b, element_bytes, box).tokens_per_second_each
-        between = "\n" if i else ""
-        print(f"{between}{_label(model)} · {t:,} tokens of context, batch {b} · ceiling {written(now)} tok/s")
-        print_records(of_model, chosen)
+        print_records(records, options.format)
+    for model, here, box in zip(models, now, boxes, strict=True):
+        _say_limits(model, [here], box)
 
 
 def _print_columns(found: Sequence[Ceiling], places: Sequence[tuple[int, int]]) -> None:
@@ -206,7 +212,7 @@ def _print_side_by_side(
     """Models beside each other: over context at the first batch, then over batch at each context that has several."""
     at = [{(c.context, c.batch): c for c in records} for records in found]
     first = places[0][1]
-    print(f"batch {first}: ceiling of each sequence in tokens/s, and GB read a step")
+    print(f"batch {first:,}: ceiling of each sequence in tokens/s, and GB read a step")
     contexts = [t for t, b in places if b == first]
     _print_block("context", names, contexts, lambda i, t: _rate_and_bytes(at[i][t, first]))
     for context, batches in _contexts_of_several(places):
@@ -298,8 +304,9 @@ def _given(name: str, value: float, unit: Unit, symbol: str) -> Quantity:
     return Quantity(name, value, unit, Origin.ASSUMED, symbol, source=GIVEN)
 
 
-def _label(model: Model) -> str:
-    return f"{model.name} · {model.architecture} · {model.quantisation}"
+def _label(model: Model, dtype: str | None) -> str:
+    held = "" if dtype in (None, model.quantisation) else f", held in {dtype}"
+    return f"{model.name} · {model.architecture} · {model.quantisation}{held}"
 
 
 def _print_box(boxes: Sequence[Box], device: Device | None, kv_dtype: str) -> None:
@@ -329,7 +336,7 @@ def _say_limits(model: Model, found: Sequence[Ceiling], box: Box) -> None:
     unfit = [c for c in found if c.bound is Limit.MEMORY]
     if unfit:
         least = min(unfit, key=lambda c: c.memory_needed_bytes.value)
-        at = f"batch {least.batch} at {least.context:,} tokens"
+        at = f"batch {least.batch:,} at {least.context:,} tokens"
         all_of_them = len(unfit) == len(found)
         which = f": even {at} needs" if all_of_them else f" from {at} on, which needs"
         note(f"{model.name} does not fit in {box.M}{which} {least.memory_needed_bytes}.")
