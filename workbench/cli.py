@@ -130,9 +130,10 @@ def _lazy(module: str, function: str) -> Command:
     return run
 
 
-def _command(commands: Commands, name: str, run: Command, about: str) -> argparse.ArgumentParser:
+def _command(commands: Commands, name: str, run: Command, about: str, columns: str = "") -> argparse.ArgumentParser:
+    """A command with its `--format`; `columns` explains the headings of its table."""
     command: argparse.ArgumentParser = commands.add_parser(
-        name, help=about, description=f"{about[:1].upper()}{about[1:]}."
+        name, help=about, description=f"{about[:1].upper()}{about[1:]}.", epilog=columns
     )
     _add_format(command)
     command.set_defaults(command=run)
@@ -154,7 +155,12 @@ def _add_inspect(commands: Commands) -> None:
 
 def _add_ceiling(commands: Commands) -> None:
     about = "the most tokens a second a box could decode, from arithmetic"
-    ceiling = _command(commands, "ceiling", _lazy("ceilings", "ceiling"), about)
+    columns = (
+        "read/step: bytes a decode step of all sequences reads, weights and cache together. least step: the time that "
+        "takes at least. tok/s each and total: of one sequence, and of all. experts: how many of each layer's a step "
+        "touches. bound by: which limit decides. memory: weights and caches held; fits: whether the box holds them."
+    )
+    ceiling = _command(commands, "ceiling", _lazy("ceilings", "ceiling"), about, columns)
     ceiling.add_argument("models", nargs="+", metavar="MODEL", help=MODEL_HELP)
     _add_box(ceiling)
     _add_weights_dtype(ceiling)
@@ -168,7 +174,12 @@ def _add_ceiling(commands: Commands) -> None:
 
 def _add_prefill(commands: Commands) -> None:
     about = "the least time a prompt's prefill could take, and the clock that binds it"
-    prefill = _command(commands, "prefill", _lazy("ceilings", "prefill_times"), about)
+    columns = (
+        "FLOP: operations of the whole prompt, attention's among them. F / C and W / B: the time they take, and that "
+        "of fetching the weights. least TTFT: the longer of the two, before the first token. bound by: which that is. "
+        "n*: the prompt length where arithmetic takes over."
+    )
+    prefill = _command(commands, "prefill", _lazy("ceilings", "prefill_times"), about, columns)
     _add_model(prefill)
     _add_box(prefill)
     _add_weights_dtype(prefill)
@@ -195,7 +206,11 @@ def _add_fit(commands: Commands) -> None:
 
 def _add_split(commands: Commands) -> None:
     about = "what a share of the bytes on a slower memory costs"
-    split = _command(commands, "split", _lazy("ceilings", "split_memories"), about)
+    columns = (
+        "on slow: the share of the bytes read there. slow by: how many times slower that memory is. least step: the "
+        "time of a token's reads. slower: how many times longer than all of it on the fast memory."
+    )
+    split = _command(commands, "split", _lazy("ceilings", "split_memories"), about, columns)
     _add_model(split)
     split.add_argument("--fast", type=positive, required=True, metavar="GBPS", help="GB/s of the fast memory")
     split.add_argument("--slow", type=positive, required=True, metavar="GBPS", help="GB/s of the slower one")
@@ -226,7 +241,7 @@ def _add_latency(commands: Commands) -> None:
         type=at_least_zero,
         default=0.0,
         metavar="S",
-        help="seconds of it queueing and tokenising; default 0",
+        help="seconds of --ttft spent queueing and tokenising; default 0",
     )
     latency.add_argument("--shorter-prompt", type=count(1), metavar="N", help="what a prompt of N tokens would take")
     latency.add_argument("--faster-decode", type=positive, metavar="X", help="what decode X times faster would take")
