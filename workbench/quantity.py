@@ -75,6 +75,8 @@ _SCALED_UNITS = {
 
 def format_number(value: float) -> str:
     """Three significant digits, thousands separated, never in exponent form between 0.001 and 10^15."""
+    # Rounded first, so that what rounds up to the next power of ten is written as that power's figures are.
+    value = float(f"{value:.3g}") if abs(value) < 100 else value
     magnitude = abs(value)
     if magnitude >= 100 or value == 0:
         return f"{value:,.0f}"

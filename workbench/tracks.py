@@ -147,7 +147,7 @@ def track_named(name: str, tracks: Tracks) -> Track | None:
         **tracks.tracks,
     }
     asked = name_key(name)
-    return named.get(asked) or named.get(asked.removeprefix("track").strip())
+    return named.get(asked) or named.get(asked.removeprefix("track").strip()) or named.get(asked.replace("-", " "))
 
 
 def read_track(path: Path, devices: Devices, models: Presets) -> Track:

@@ -112,9 +112,14 @@ def test_a_larger_batch_is_the_total_of_four_times_as_many(name: str) -> None:
     )
 
 
-def test_a_batch_that_memory_does_not_hold_says_how_many_it_does() -> None:
-    found = pulled(exact(GPT_OSS), "batch of 4", t=131_072, there=replace(SPARK, M=memory(70)))
-    assert "memory holds 1 at most" in found.why
+def test_a_larger_batch_is_one_that_memory_holds() -> None:
+    one = pulled(exact(GPT_OSS), "a larger batch", t=131_072, there=replace(SPARK, M=memory(70)))
+    assert "memory holds a batch of 1" in one.why
+    assert not one.helps
+    two = pulled(exact(GPT_OSS), "batch of 2", t=131_072, there=replace(SPARK, M=memory(75)))
+    assert "memory holds no more" in two.why
+    none = pulled(exact(GPT_OSS), "a larger batch", there=replace(SPARK, M=memory(32)))
+    assert "no sequence of this context" in none.why
 
 
 @pytest.mark.parametrize("name", [DENSE, MIXTURE])

@@ -1,10 +1,8 @@
 """The KV cache: bytes a step reads of it, how they grow with the context, and their share of the step."""
 
+from workbench.models.cache_types import STATE_BYTES
 from workbench.models.model import Model
 from workbench.quantity import Quantity, Unit, arithmetic
-
-STATE_BYTES = 2
-"""Least bytes of an element of a recurrent layer's fixed state: engines don't quantise it with the cache."""
 
 
 def cache_bytes(model: Model, t: int, element_bytes: float, b: int = 1) -> int:

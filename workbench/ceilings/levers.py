@@ -128,13 +128,16 @@ def _fewer_parameters(here: _Place) -> Lever:
 
 
 def _larger_batch(here: _Place) -> Lever:
-    b = here.b * BATCH_FACTOR
-    before, after = here.ceiling(), replace(here, b=b).ceiling()
-    M = here.box.M
+    b, M = here.b * BATCH_FACTOR, here.box.M
     most = None if M is None else largest_batch(here.model, here.t, here.element_bytes, M.value)
-    unfit = f"; memory holds {most:,} at most" if most is not None and most < b else ""
+    if most is not None and most <= here.b:
+        held = f"a batch of {most:,}" if most else "no sequence of this context beside the weights"
+        return _against(here, "a larger batch", here, f"memory holds {held}, and no more")
+    b = b if most is None else min(b, most)
+    unfit = "; memory holds no more" if b == most else ""
+    before, after = here.ceiling(), replace(here, b=b).ceiling()
     return Lever(
-        f"batch of {b}, all sequences together",
+        f"batch of {b:,}, all sequences together",
         after.tokens_per_second_total,
         _factor(after.tokens_per_second_total, before.tokens_per_second_total),
         "one fetch of the weights serves all; each sequence falls to "

@@ -233,11 +233,14 @@ def sentences(found: Roofline) -> Iterator[str]:
     """What the roof says in words: the ridge, and what stops a growing batch."""
     yield (
         f"The ridge is at {found.ridge_flop_per_byte}: weights of {found.bytes_per_parameter.value:.3g} bytes a "
-        f"parameter meet it at {found.tokens_at_ridge} in one pass."
+        f"parameter meet it at {found.tokens_at_ridge} in one pass. A multiply-add counts as two operations; "
+        "intensities that count it as one are half of these."
     )
     if found.model is None:
         return
-    if found.batch_at_ridge is None:
+    if found.batch_at_ridge is None and not found.context:
+        yield f"No batch up to {LARGEST_BATCH:,} is compute-bound here: the ridge lies beyond."
+    elif found.batch_at_ridge is None:
         yield (
             f"No batch of {found.context:,}-token sequences is ever compute-bound: each brings cache reads that grow "
             "as fast as its arithmetic."

@@ -7,6 +7,9 @@ from workbench.models.model import DTYPE_BYTES
 
 DEFAULT_CACHE_TYPE = "float16"
 
+STATE_BYTES = 2.0
+"""Least bytes of an element of a recurrent layer's fixed state: engines don't quantise it with the cache."""
+
 # Block types hold 32 elements and their scales. Source: ggml's block structures; fp8 as vLLM's cache has it.
 CACHE_TYPE_BYTES: Mapping[str, float] = {
     **DTYPE_BYTES,

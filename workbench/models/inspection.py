@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from workbench.errors import SettingsError, unknown_name
-from workbench.models.model import DTYPE_BYTES, KvKind, Model
+from workbench.models.cache_types import CACHE_TYPE_BYTES, STATE_BYTES, cache_type
+from workbench.models.model import KvKind, Model
 
 
 def inspection(model: Model, kv_dtype: str = "float16") -> dict[str, Any]:
@@ -12,13 +12,12 @@ def inspection(model: Model, kv_dtype: str = "float16") -> dict[str, Any]:
     `bytes_per_token` of the cache is full plus windowed, as at the start of a context; `constant_bytes` is the
     fixed state of recurrent layers. Raises SettingsError for an unknown dtype.
     """
-    if kv_dtype not in DTYPE_BYTES:
-        raise SettingsError(unknown_name("cache dtype", kv_dtype, DTYPE_BYTES))
-    element = DTYPE_BYTES[kv_dtype]
+    kv_dtype = cache_type(kv_dtype)
+    element = CACHE_TYPE_BYTES[kv_dtype]
     windowed = [layer for layer in model.kv_layers if layer.window is not None]
     full = [layer for layer in model.kv_layers if layer.window is None]
-    full_bytes = sum(layer.elements_per_token for layer in full) * element
-    windowed_bytes = sum(layer.elements_per_token for layer in windowed) * element
+    full_bytes = round(sum(layer.elements_per_token for layer in full) * element)
+    windowed_bytes = round(sum(layer.elements_per_token for layer in windowed) * element)
     return {
         "model": model.name,
         "source": model.source,
@@ -41,7 +40,7 @@ def inspection(model: Model, kv_dtype: str = "float16") -> dict[str, Any]:
             "full_bytes_per_token": full_bytes,
             "windowed_bytes_per_token": windowed_bytes,
             "window": max((layer.window or 0 for layer in windowed), default=None),
-            "constant_bytes": sum(layer.constant_elements for layer in model.kv_layers) * element,
+            "constant_bytes": round(model.kv_elements_read(0) * max(element, STATE_BYTES)),
             "layers": {
                 str(kind): count
                 for kind in KvKind
