@@ -38,7 +38,7 @@ def test_only_the_screen_imports_textual_and_plotext() -> None:
 
 
 def test_only_engines_probe_and_experiments_import_torch() -> None:
-    allowed = (PACKAGE / "engines", PACKAGE / "experiments", PACKAGE / "hardware" / "probe.py")
+    allowed = (PACKAGE / "engines", PACKAGE / "experiments", PACKAGE / "hardware" / "probe")
     others = [path for path in modules() if not any(path == a or a in path.parents for a in allowed)]
     assert [path for path in others if imported_roots(path) & TORCH] == []
 

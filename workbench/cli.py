@@ -109,6 +109,7 @@ def _parser() -> argparse.ArgumentParser:
         _add_split,
         _add_latency,
         _add_roofline,
+        _add_probe,
         _add_sweep,
         _add_runs,
     ):
@@ -263,6 +264,16 @@ def _add_roofline(commands: Commands) -> None:
     roofline.add_argument("--context", type=count(0), default=0, metavar="N", help="tokens in each sequence; default 0")
     _add_weights_dtype(roofline)
     _add_cache_type(roofline)
+
+
+def _add_probe(commands: Commands) -> None:
+    about = "measure this box: read bandwidth by kernel and threads, matrix products by dtype and rows"
+    probe = _command(commands, "probe", _lazy("sweeps", "probe"), about)
+    probe.add_argument(
+        "model", metavar="MODEL", nargs="?", default="qwen3-0.6b", help=f"{MODEL_HELP}, whose shapes are multiplied"
+    )
+    probe.add_argument("--quick", action="store_true", help="within seconds: fewer kernels, one dtype")
+    probe.add_argument("--device", default="auto", metavar="DEVICE", help="auto, cpu, cuda (also ROCm), mps or xpu")
 
 
 def _add_sweep(commands: Commands) -> None:

@@ -12,18 +12,21 @@ from workbench.errors import WorkbenchError
 from workbench.experiments.events import Event, Finished, PointFailed, Predicted, Progress, RowMeasured, Started
 from workbench.experiments.plan import Plan, plan
 from workbench.experiments.prefill_decode import sweep
+from workbench.experiments.probe import ProbeSettings, probe
 from workbench.experiments.settings import SweepSettings
 from workbench.experiments.window import TimedWindow
 from workbench.output import Format, RowTable, note, print_json
 from workbench.paths import log_file
+from workbench.probe_output import ProbePrinter
 from workbench.quantity import explain, format_duration
-from workbench.runner import Runner
+from workbench.runner import Experiment, Listener, Runner
 from workbench.runs.export import csv_text, records
 from workbench.runs.row import SWEEP_TABLE, Row
 from workbench.runs.store import Store
 
 STOP_WAIT_S = 1.5
 FAILED_EXIT, INTERRUPTED_EXIT = 1, 130
+PROBE_KEPT = "Stopped; what was read so far is kept as this machine's calibration."
 KEPT = "Stopped; the rows measured so far are kept: `workbench runs show last`."
 
 
@@ -41,10 +44,38 @@ def run_sweeps(settings: Sequence[SweepSettings], chosen: Format) -> int:
     return code
 
 
+def run_probe(settings: ProbeSettings, chosen: Format) -> int:
+    """Probe the box and print what was found; returns the exit code."""
+    printer = ProbePrinter(chosen)
+    window = TimedWindow()
+    window.watch(threading.main_thread())
+    code = _drive(probe(settings, window), Runner(Store), printer.show, printer.left_behind, PROBE_KEPT)
+    return code or (0 if printer.calibrated else FAILED_EXIT)
+
+
 def _run(planned: Plan, runner: Runner, printer: "_Printer") -> int:
     window = TimedWindow()
     window.watch(threading.main_thread())
     printer.begin(planned)
+
+    def left_behind() -> None:
+        printer.end()
+        printer.mark_interrupted()
+
+    code = _drive(sweep(planned.settings, load_transformers, window), runner, printer.show, left_behind, KEPT)
+    if code:
+        return code
+    if printer.reader_is_gone:
+        return INTERRUPTED_EXIT
+    return 0 if printer.measured else FAILED_EXIT
+
+
+def _drive(experiment: Experiment, runner: Runner, show: Listener, left_behind: Callable[[], None], kept: str) -> int:
+    """Drive an experiment to its end or to a signal; returns 0, or the exit code of what went wrong.
+
+    A layer that takes longer than STOP_WAIT_S is left behind after `left_behind` has been called: what was measured
+    is in the store already. Raises WorkbenchError as the experiment does.
+    """
     woken, ended = threading.Event(), threading.Event()
     errors: list[BaseException] = []
 
@@ -55,13 +86,11 @@ def _run(planned: Plan, runner: Runner, printer: "_Printer") -> int:
         woken.set()
 
     with _signals(runner, woken) as received:
-        runner.start(sweep(planned.settings, load_transformers, window), printer.show, done)
+        runner.start(experiment, show, done)
         woken.wait()
         if not ended.wait(STOP_WAIT_S):
-            # A layer that takes longer than this is left behind: the rows are in the store already.
-            printer.end()
-            printer.mark_interrupted()
-            note(KEPT)
+            left_behind()
+            note(kept)
             os._exit(128 + received[0])
     if errors and isinstance(errors[0], WorkbenchError):
         raise errors[0]
@@ -70,11 +99,9 @@ def _run(planned: Plan, runner: Runner, printer: "_Printer") -> int:
         note(f"workbench: the run failed: {reason}. Its rows are kept; the details are in {log_file()}.")
         return FAILED_EXIT
     if received:
-        note(KEPT)
+        note(kept)
         return 128 + received[0]
-    if printer.reader_is_gone:
-        return INTERRUPTED_EXIT
-    return 0 if printer.measured else FAILED_EXIT
+    return 0
 
 
 @contextmanager

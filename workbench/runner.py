@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 from workbench.errors import StoreError, WorkbenchError
-from workbench.experiments.events import Event, Finished, PointFailed, RowMeasured, Started
+from workbench.experiments.events import Calibrated, Event, Finished, PointFailed, RowMeasured, Started
 from workbench.hardware.heap import share_one_heap
 from workbench.runs.run import RunStatus
 from workbench.runs.store import Store
@@ -62,6 +62,8 @@ def drive(experiment: Experiment, cancel: CancelToken, store: Store, listener: L
                 case RowMeasured() | PointFailed():
                     store.add_row(event.row, event.samples)
                     rows += 1
+                case Calibrated():
+                    store.add_calibration(event.calibration)
                 case Finished():
                     store.end_run(event.run.run_id, event.status, event.note)
                     ended = True

@@ -8,7 +8,7 @@ import torch
 
 from workbench.engines.engine import EngineLabels, PointError
 from workbench.engines.torch_engine import TorchModel
-from workbench.hardware.probe import product_rate, read_rate
+from workbench.hardware.probe.model_rates import product_rate, read_rate
 from workbench.models.resolve import resolve
 from workbench.runner import Cancelled, CancelToken
 

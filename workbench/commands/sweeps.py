@@ -3,8 +3,9 @@
 import argparse
 import sys
 
+from workbench.experiments.probe import ProbeSettings
 from workbench.experiments.settings import SweepSettings
-from workbench.headless import run_sweeps
+from workbench.headless import run_probe, run_sweeps
 from workbench.output import Format, note
 from workbench.tracks import opened_on, track_settings
 
@@ -18,6 +19,11 @@ def open_app(options: argparse.Namespace) -> int:
         return run_app(track_settings(opening), track=opening)
     note("There is no terminal here, so the first run is done without the screen. `workbench --help` lists commands.")
     return run_sweeps([track_settings(opening)], Format.TABLE)
+
+
+def probe(options: argparse.Namespace) -> int:
+    """Measure this box, and keep what was found as its calibration."""
+    return run_probe(ProbeSettings(options.model, options.device, options.quick), options.format)
 
 
 def sweep(options: argparse.Namespace) -> int:

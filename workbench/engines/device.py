@@ -62,6 +62,17 @@ def free_bytes(device: torch.device) -> int | None:
             return None
 
 
+def total_bytes(device: torch.device) -> int | None:
+    """Memory of an accelerator of its own; None where the model lives in the machine's memory."""
+    match device.type:
+        case "cuda":
+            return int(torch.cuda.mem_get_info(device)[1])
+        case "xpu":
+            return int(torch.xpu.mem_get_info(device)[1])
+        case _:
+            return None
+
+
 def free_cached(device: torch.device) -> None:
     """Give memory that torch or the C library holds back for reuse to the system again."""
     match device.type:

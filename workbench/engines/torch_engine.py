@@ -28,7 +28,7 @@ from workbench.engines.loading import is_out_of_memory, load_model
 from workbench.experiments.plan import Plan, check_memory
 from workbench.experiments.settings import Weights
 from workbench.hardware.machine import resident_bytes, usable_cores
-from workbench.hardware.probe import product_rate, read_rate
+from workbench.hardware.probe.model_rates import product_rate, read_rate
 from workbench.models.model import Model, ModelKind
 from workbench.runner import CancelToken
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from workbench.hardware.calibration import Calibration, Cell
 from workbench.quantity import Quantity
 from workbench.runs.row import Row, Samples
 from workbench.runs.run import Run, RunStatus
@@ -73,4 +74,18 @@ class Finished:
     note: str = ""
 
 
-Event = Started | Predicted | Progress | RowMeasured | PointFailed | Finished
+@dataclass(frozen=True)
+class CellMeasured:
+    """One cell of a probe's grid, before it is judged against the others."""
+
+    cell: Cell
+
+
+@dataclass(frozen=True)
+class Calibrated:
+    """What a probe found, whole or as far as it came."""
+
+    calibration: Calibration
+
+
+Event = Started | Predicted | Progress | RowMeasured | PointFailed | Finished | CellMeasured | Calibrated

@@ -29,8 +29,10 @@ class Device:
     def compute_for(self, dtype: str) -> Quantity | None:
         """The rate in FLOP/s at which weights of a type are multiplied; None where none is known.
 
-        Types under 32 bits, the quantised ones among them, are unpacked to 16 bits and multiplied at that rate; where
-        it isn't known, at the 32-bit one, which is never higher.
+        A rate measured in that very type comes first. Types under 32 bits, the quantised ones among them, are unpacked
+        to 16 bits and multiplied at that rate; where it isn't known, at the 32-bit one, which is never higher.
         """
+        if (exact := self.compute.get(dtype.lower())) is not None:
+            return exact
         full = self.compute.get("fp32")
         return full if dtype.lower() in FULL_WIDTH else self.compute.get("fp16", full)

@@ -1,9 +1,10 @@
-"""This machine as a device: what its runs have measured, or what is assumed until there is one."""
+"""This machine as a device: what its probe or its runs have measured, or what is assumed until then."""
 
 import os
 from dataclasses import replace
 
 from workbench.errors import StoreError
+from workbench.hardware.calibration import Calibration, Work, findings
 from workbench.hardware.device import Device
 from workbench.hardware.devices import device
 from workbench.hardware.machine import THIS_MACHINE, this_machine
@@ -11,7 +12,7 @@ from workbench.quantity import Origin, Quantity, Unit
 from workbench.runs.row import Row
 from workbench.runs.store import Store, store_path
 
-UNMEASURED = "nothing has been measured on this machine yet: a sweep measures it"
+UNMEASURED = "nothing has been measured on this machine yet: `workbench probe` does"
 UNREADABLE = "the store of runs can't be read, so what was measured isn't known: `workbench runs list` says why"
 ASSUMED_READ = Quantity("read rate of a small box", 12e9, Unit.BYTES_PER_SECOND, Origin.ASSUMED, "B", source=UNMEASURED)
 ASSUMED_FLOP_PER_CORE = 60e9
@@ -36,47 +37,66 @@ def device_named(name: str) -> Device:
 
 
 def this_device() -> Device:
-    """This machine with the rates its latest runs on the CPU measured.
+    """This machine as its latest probe found it, or with the rates its latest runs on the CPU measured.
 
-    Assumed ones where there is no run; where the store of runs can't be read their source says so.
+    Assumed rates where there is neither; where the store of runs can't be read their source says so.
     """
-    machine = this_machine()
-    unmeasured, rows = UNMEASURED, list[Row]()
+    unmeasured = UNMEASURED
     try:
-        rows = _measured_rows(str(machine))
+        calibration, rows = _measured(str(this_machine()))
     except StoreError:
-        unmeasured = UNREADABLE
-    read = next((_rate("read rate of this machine", r, r.read_gb_per_s, "B") for r in rows if r.read_gb_per_s), None)
+        unmeasured, calibration, rows = UNREADABLE, None, []
+    if calibration is not None:
+        return _calibrated(calibration)
     compute: dict[str, Quantity] = {}
     for row in rows:
         form = _FORMATS.get(row.dtype)
         if form and row.peak_gflop_per_s and form not in compute:
             compute[form] = _rate(f"{row.dtype} arithmetic of this machine", row, row.peak_gflop_per_s, "C")
+    read = next((_rate("read rate of this machine", r, r.read_gb_per_s, "B") for r in rows if r.read_gb_per_s), None)
+    machine = this_machine()
     return Device(
         name=THIS_MACHINE,
         title=str(machine),
         bandwidth=read or replace(ASSUMED_READ, source=unmeasured),
-        memory=Quantity(
-            "memory this process may use",
-            machine.memory_bytes,
-            Unit.BYTES,
-            Origin.MEASURED,
-            "M",
-            source="the system, within this process's own limits",
-        ),
+        memory=_memory(machine.memory_bytes),
         compute=compute or {"fp32": replace(assumed_compute(machine.cores), source=unmeasured)},
     )
 
 
-def _measured_rows(machine: str) -> list[Row]:
-    """The latest rows measured on this machine's CPU, newest first; none where there is no store.
+def _calibrated(found: Calibration) -> Device:
+    """The device a probe measured; bfloat16 stands for 16 bit where both kinds were multiplied."""
+    rates = {dtype: rate for dtype in found.dtypes(Work.GEMM) if (rate := found.gemm(dtype)) is not None}
+    compute = dict(rates)
+    for form, dtypes in (("fp32", ("float32",)), ("fp16", ("bfloat16", "float16"))):
+        if (rate := next((rates[dtype] for dtype in dtypes if dtype in rates), None)) is not None:
+            compute[form] = rate
+    read = found.read
+    assert read is not None
+    return Device(
+        name=THIS_MACHINE,
+        title=found.machine if found.device == "cpu" else f"{found.device} in {found.machine}",
+        bandwidth=read,
+        memory=_memory(found.memory_bytes),
+        compute=compute,
+        notes=tuple(findings(found)),
+    )
 
-    Raises StoreError for one that can't be read.
+
+def _memory(count: int) -> Quantity:
+    source = "the system, within this process's own limits"
+    return Quantity("memory this process may use", count, Unit.BYTES, Origin.MEASURED, "M", source=source)
+
+
+def _measured(machine: str) -> tuple[Calibration | None, list[Row]]:
+    """The newest calibration, and the latest rows measured on this machine's CPU, newest first.
+
+    Raises StoreError for a store that can't be read.
     """
     if not os.path.lexists(store_path()):
-        return []
+        return None, []
     with Store() as store:
-        return store.latest_rates(machine, "cpu")
+        return store.latest_calibration(machine), store.latest_rates(machine, "cpu")
 
 
 def _rate(name: str, row: Row, giga: float | None, symbol: str) -> Quantity:

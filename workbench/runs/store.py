@@ -13,11 +13,12 @@ import msgspec
 import psutil
 
 from workbench.errors import StoreError, unknown_name
+from workbench.hardware.calibration import Calibration
 from workbench.paths import data_folder
 from workbench.runs.row import COLUMNS, Row, Samples
 from workbench.runs.run import Run, RunStatus
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 BUSY_TIMEOUT_S = 10.0
 LEFT_NOTE = "the workbench was left while it ran"
 _SQL_TYPES = {str: "TEXT", int: "INTEGER", float: "REAL"}
@@ -93,6 +94,36 @@ class Store:
                 f"INSERT INTO rows ({', '.join(names)}, samples) VALUES ({marks})",
                 [*(getattr(row, name) for name in names), msgspec.json.encode(samples).decode()],
             )
+
+    def add_calibration(self, calibration: Calibration) -> None:
+        """Commit what a probe found, every sample of every cell with it."""
+        with self._transaction():
+            self._connection.execute(
+                "INSERT INTO calibrations (calibration_id, machine, device, taken_at, data) VALUES (?, ?, ?, ?, ?)",
+                (
+                    calibration.calibration_id,
+                    calibration.machine,
+                    calibration.device,
+                    calibration.taken_at,
+                    msgspec.json.encode(calibration).decode(),
+                ),
+            )
+
+    def latest_calibration(self, machine: str) -> Calibration | None:
+        """The newest calibration of a machine that knows its B; None where there is none that can be read."""
+        with self._explained("read"):
+            found = self._connection.execute(
+                "SELECT data FROM calibrations WHERE machine = ? ORDER BY rowid DESC", (machine,)
+            ).fetchall()
+        for record in found:
+            try:
+                calibration = msgspec.json.decode(record["data"], type=Calibration)
+            except msgspec.DecodeError:
+                # Written by another version of the workbench: the next probe replaces it.
+                continue
+            if calibration.read is not None:
+                return calibration
+        return None
 
     def end_run(self, run_id: str, status: RunStatus, note: str = "") -> None:
         """Commit how a run ended."""
@@ -175,6 +206,11 @@ class Store:
                 " note TEXT NOT NULL, owner TEXT NOT NULL)"
             )
             self._connection.execute(f"CREATE TABLE IF NOT EXISTS rows ({columns}, samples TEXT NOT NULL)")
+            self._connection.execute(
+                "CREATE TABLE IF NOT EXISTS calibrations"
+                " (calibration_id TEXT PRIMARY KEY, machine TEXT NOT NULL, device TEXT NOT NULL,"
+                " taken_at TEXT NOT NULL, data TEXT NOT NULL)"
+            )
             self._connection.execute("CREATE INDEX IF NOT EXISTS rows_of_run ON rows (run_id)")
             for column in self._missing_columns():
                 self._connection.execute(f"ALTER TABLE rows ADD COLUMN {column}")
