@@ -1,6 +1,7 @@
 """This machine as a device: what its probe or its runs have measured, or what is assumed until then."""
 
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 
 from workbench.errors import StoreError
@@ -43,11 +44,11 @@ def this_device() -> Device:
     """
     unmeasured = UNMEASURED
     try:
-        calibration, rows = _measured(str(this_machine()))
+        calibrations, rows = _measured(str(this_machine()))
     except StoreError:
-        unmeasured, calibration, rows = UNREADABLE, None, []
-    if calibration is not None:
-        return _calibrated(calibration)
+        unmeasured, calibrations, rows = UNREADABLE, [], []
+    if calibrations:
+        return _calibrated(calibrations)
     compute: dict[str, Quantity] = {}
     for row in rows:
         form = _FORMATS.get(row.dtype)
@@ -64,9 +65,18 @@ def this_device() -> Device:
     )
 
 
-def _calibrated(found: Calibration) -> Device:
-    """The device a probe measured; bfloat16 stands for 16 bit where both kinds were multiplied."""
-    rates = {dtype: rate for dtype in found.dtypes(Work.GEMM) if (rate := found.gemm(dtype)) is not None}
+def _calibrated(calibrations: Sequence[Calibration]) -> Device:
+    """The device the newest probe measured, with what only an earlier one of the same device did.
+
+    bfloat16 stands for 16 bit where both kinds were multiplied.
+    """
+    found = calibrations[0]
+    rates: dict[str, Quantity] = {}
+    for calibration in calibrations:
+        for dtype in calibration.dtypes(Work.GEMM) if calibration.device == found.device else ():
+            rate = calibration.gemm(dtype)
+            if rate is not None:
+                rates.setdefault(dtype, rate)
     compute = dict(rates)
     for form, dtypes in (("fp32", ("float32",)), ("fp16", ("bfloat16", "float16"))):
         if (rate := next((rates[dtype] for dtype in dtypes if dtype in rates), None)) is not None:
@@ -88,15 +98,15 @@ def _memory(count: int) -> Quantity:
     return Quantity("memory this process may use", count, Unit.BYTES, Origin.MEASURED, "M", source=source)
 
 
-def _measured(machine: str) -> tuple[Calibration | None, list[Row]]:
-    """The newest calibration, and the latest rows measured on this machine's CPU, newest first.
+def _measured(machine: str) -> tuple[list[Calibration], list[Row]]:
+    """The newest calibrations, and the latest rows measured on this machine's CPU, newest first.
 
     Raises StoreError for a store that can't be read.
     """
     if not os.path.lexists(store_path()):
-        return None, []
+        return [], []
     with Store() as store:
-        return store.latest_calibration(machine), store.latest_rates(machine, "cpu")
+        return store.calibrations(machine), store.latest_rates(machine, "cpu")
 
 
 def _rate(name: str, row: Row, giga: float | None, symbol: str) -> Quantity:

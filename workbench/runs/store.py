@@ -4,7 +4,7 @@ import os
 import socket
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -109,21 +109,18 @@ class Store:
                 ),
             )
 
-    def latest_calibration(self, machine: str) -> Calibration | None:
-        """The newest calibration of a machine that knows its B; None where there is none that can be read."""
+    def calibrations(self, machine: str, most: int = 8) -> list[Calibration]:
+        """The newest calibrations of a machine that know its B, newest first; what can't be read is passed over."""
         with self._explained("read"):
             found = self._connection.execute(
-                "SELECT data FROM calibrations WHERE machine = ? ORDER BY rowid DESC", (machine,)
+                "SELECT data FROM calibrations WHERE machine = ? ORDER BY rowid DESC LIMIT ?", (machine, most)
             ).fetchall()
+        calibrations = []
         for record in found:
-            try:
-                calibration = msgspec.json.decode(record["data"], type=Calibration)
-            except msgspec.DecodeError:
-                # Written by another version of the workbench: the next probe replaces it.
-                continue
-            if calibration.read is not None:
-                return calibration
-        return None
+            # One that another version of the workbench wrote is not read: the next probe takes its place.
+            with suppress(msgspec.DecodeError):
+                calibrations.append(msgspec.json.decode(record["data"], type=Calibration))
+        return [calibration for calibration in calibrations if calibration.read is not None]
 
     def end_run(self, run_id: str, status: RunStatus, note: str = "") -> None:
         """Commit how a run ended."""

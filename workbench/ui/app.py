@@ -17,8 +17,10 @@ from textual.widgets import Static
 
 from workbench.engines.engine import load_transformers
 from workbench.errors import WorkbenchError
+from workbench.experiments.events import Event
 from workbench.experiments.plan import check_before_loading
 from workbench.experiments.prefill_decode import Load, sweep
+from workbench.experiments.probe import OpenGrid, ProbeSettings, open_torch_grid, probe
 from workbench.experiments.settings import SweepSettings, check_settings
 from workbench.experiments.window import TimedWindow
 from workbench.hardware.machine import this_machine
@@ -27,12 +29,14 @@ from workbench.paths import log_file, resource
 from workbench.quantity import format_duration
 from workbench.runner import Runner
 from workbench.runs.export import write_csv
+from workbench.runs.measured_device import this_device
 from workbench.runs.store import Store
 from workbench.tracks import Track
 from workbench.ui.bridge import Bridge, ExperimentEnded, ExperimentSaid, PaintAll, Waiting
 from workbench.ui.commands import commands
 from workbench.ui.help import help_text
 from workbench.ui.keys import key_line
+from workbench.ui.live_probe import LiveProbe, calibration_lines
 from workbench.ui.live_run import LiveRun, mark_interrupted
 from workbench.ui.panes.ceiling import CeilingPane
 from workbench.ui.panes.prefill_decode import PrefillDecodePane
@@ -67,6 +71,7 @@ class WorkbenchApp(App[int]):
         Binding("2", "pane('ceiling')", "Ceiling"),
         Binding("3", "pane('prefill_decode')", "Prefill/Decode"),
         Binding("r", "run", "Run"),
+        Binding("p", "probe", "Probe"),
         Binding("x", "stop", "Stop"),
         Binding("e", "export", "Export CSV"),
         Binding("question_mark", "help", "Help"),
@@ -85,9 +90,11 @@ class WorkbenchApp(App[int]):
         self.window = TimedWindow()
         self.runner = Runner(Store)
         self.live: LiveRun | None = None
+        self.probing: LiveProbe | None = None
         self._settings = settings
         self._track = track
         self._load = load
+        self._open_grid: OpenGrid = open_torch_grid
         self._bridge = Bridge(self.post_message)
         self._waiting = Waiting()
         self._monitor = Monitor()
@@ -149,6 +156,9 @@ class WorkbenchApp(App[int]):
     @on(ExperimentEnded)
     def _take_end(self, message: ExperimentEnded) -> None:
         error = message.error
+        if self.probing is not None:
+            self._end_probe(error)
+            return
         if error is not None and self.live is not None:
             self.live.failure = "see the message" if isinstance(error, WorkbenchError) else type(error).__name__
         self._catch_up()
@@ -166,6 +176,9 @@ class WorkbenchApp(App[int]):
     def _catch_up(self) -> None:
         """Bring the screen up to date with everything that waited."""
         events_waiting = self._waiting.take()
+        if self.probing is not None:
+            self._show_probe(self.probing, events_waiting)
+            return
         live = self.live
         if live is None:
             return
@@ -215,7 +228,7 @@ class WorkbenchApp(App[int]):
     def action_run(self) -> None:
         """Run the sweep of the Setup pane."""
         if self.runner.busy:
-            self._say("A sweep is running", "Two measurements must not overlap. x stops the one that runs.")
+            self._say("A measurement is running", "Two must not overlap. x stops the one that runs.")
             return
         try:
             setup = self.screen_stack[0].query_one(SetupPane)
@@ -236,9 +249,49 @@ class WorkbenchApp(App[int]):
         self.runner.start(sweep(settings, self._load, self.window), self._bridge.listen, self._bridge.done)
         self._show_frame()
 
+    def action_probe(self, quick: bool = False) -> None:
+        """Measure the box itself, and keep what was found as its calibration."""
+        if self.runner.busy:
+            self._say("A measurement is running", "Two must not overlap. x stops the one that runs.")
+            return
+        setup = self.screen_stack[0].query_one(SetupPane)
+        model = setup.settings_or(self._settings).model
+        self._waiting.take()
+        self.probing = LiveProbe()
+        self.action_pane("setup")
+        self.runner.start(
+            probe(ProbeSettings(model=model, quick=quick), self.window, self._open_grid),
+            self._bridge.listen,
+            self._bridge.done,
+        )
+        self._catch_up()
+        self._show_frame()
+
+    def _show_probe(self, probing: LiveProbe, events_waiting: Iterable[Event]) -> None:
+        for event in events_waiting:
+            probing.apply(event)
+        self.screen_stack[0].query_one(SetupPane).show_probe(probing.summary())
+
+    def _end_probe(self, error: BaseException | None) -> None:
+        self._catch_up()
+        probing, self.probing = self.probing, None
+        setup = self.screen_stack[0].query_one(SetupPane)
+        setup.show_box(this_device())
+        setup.check()
+        self._show_frame()
+        if isinstance(error, WorkbenchError):
+            self._say("The box was not probed", str(error), is_error=True)
+        elif error is not None:
+            self._say_unexpected(error)
+        elif probing is not None and probing.calibration is not None:
+            lines = list(calibration_lines(probing.calibration))
+            self.push_screen(TextScreen(f"This box, probed · {probing.calibration.machine}", lines))
+
     def action_stop(self) -> None:
         """Stop the run within one layer or step; its rows stay."""
-        if self.runner.busy and self.live is not None:
+        if self.runner.busy and self.probing is not None:
+            self.runner.cancel()
+        elif self.runner.busy and self.live is not None:
             self.runner.cancel()
             self.live.stopping = True
             self._catch_up()

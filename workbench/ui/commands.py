@@ -18,6 +18,10 @@ def commands(app: WorkbenchApp) -> Iterator[SystemCommand]:
         yield SystemCommand("Stop", "Stop the run; its rows are kept (x)", app.action_stop)
     else:
         yield SystemCommand("Run", "Run the sweep of the Setup pane (r)", app.action_run)
+        yield SystemCommand("Probe", "Measure this box itself, about a minute (p)", app.action_probe)
+        yield SystemCommand(
+            "Probe quickly", "Measure it in seconds: fewer kernels, one dtype", partial(app.action_probe, True)
+        )
     if app.live is not None and app.live.run is not None:
         yield SystemCommand("Export CSV", "Write the rows of the run shown (e)", app.action_export)
     yield SystemCommand("Setup", "Choose model and sweep (1)", partial(app.action_pane, "setup"))

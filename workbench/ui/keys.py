@@ -21,6 +21,8 @@ def key_line(pane: str, focused: Widget | None, busy: bool, has_run: bool) -> st
         keys.append("←→ change")
     elif pane == "ceiling" or (pane == "prefill_decode" and has_run):
         keys.append("enter explain")
+    elif pane == "setup" and not busy:
+        keys.append("p probe")
     if pane in ("setup", "ceiling"):
         keys.append("tab next")
     keys += ["? help", "1 setup" if pane != "setup" else "2 ceiling", "^p palette", "q quit"]

@@ -14,11 +14,14 @@ from textual.widgets import Input, OptionList, Static
 from workbench.errors import SettingsError, WorkbenchError
 from workbench.experiments.plan import Plan, plan
 from workbench.experiments.settings import DEVICES, SweepSettings, Weights
+from workbench.hardware.device import Device
 from workbench.hardware.devices import load_devices
 from workbench.hardware.machine import THIS_MACHINE, this_machine
 from workbench.models.model import DTYPE_BYTES
 from workbench.models.presets import load_presets
 from workbench.models.resolve import find_models
+from workbench.quantity import Origin
+from workbench.runs.measured_device import this_device
 from workbench.tracks import Track, load_tracks, suited, track_settings
 from workbench.ui.panes.planned import plan_lines, run_line
 from workbench.ui.widgets.choice import Choice
@@ -55,7 +58,7 @@ class SetupPane(Vertical):
     def compose(self) -> ComposeResult:
         """The fields, filled so that a first run needs no change."""
         first = self._initial
-        yield Static(f"measured here: {this_machine()}", id="setup-machine", markup=False)
+        yield Static("", id="setup-machine", markup=False)
         with Horizontal():
             with Vertical(id="setup-fields"):
                 yield ModelList(id="models")
@@ -93,6 +96,7 @@ class SetupPane(Vertical):
         self._suit()
         models.choose(self._initial.model)
         self.run_worker(self._find_on_disk, thread=True)
+        self.show_box(this_device())
         self.check()
 
     def _suit(self) -> None:
@@ -137,6 +141,17 @@ class SetupPane(Vertical):
             return
         self._asked = settings
         self.run_worker(partial(self._look_up, settings), thread=True, exclusive=True, group="plan")
+
+    def show_probe(self, summary: str) -> None:
+        """Show where a probe stands."""
+        self.query_one("#setup-machine", Static).update(summary)
+
+    def show_box(self, device: Device) -> None:
+        """Show what is known of this machine's rates, and which key measures them."""
+        C = device.compute_for("float32")
+        rates = [f"{rate.symbol} {rate} {rate.origin}" for rate in (device.bandwidth, C) if rate is not None]
+        key = "p probes again" if device.bandwidth.origin is Origin.MEASURED else "p probes it, about a minute"
+        self.query_one("#setup-machine", Static).update(" · ".join(["this box", *rates, key]))
 
     def planned_for(self, settings: SweepSettings) -> Plan | None:
         """The plan of these settings, where it has been made already."""

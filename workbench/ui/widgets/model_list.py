@@ -29,7 +29,7 @@ class ModelList(OptionList):
 
     def suit(self, track: str, suited: Iterable[Suited]) -> None:
         """Say of the models of a track whether they fit its memory."""
-        words = {True: f"suits {track}", False: f"too big for {track}", None: f"suits {track}"}
+        words = {True: f"suits {track}", False: f"too big: {track}", None: f"suits {track}"}
         self._suited = {found.model: words[found.fits] for found in suited}
         for index, name in enumerate(self.names):
             self.replace_option_prompt_at_index(index, self._line(name))
