@@ -57,6 +57,9 @@ class FakeModel:
             product=Quantity("product rate", PRODUCT_RATE, Unit.FLOP_PER_SECOND, Origin.MEASURED, "C"),
         )
 
+    def read_again(self) -> Quantity:
+        return Quantity("read rate", READ_RATE, Unit.BYTES_PER_SECOND, Origin.MEASURED, "B", source="a fake, again")
+
     def prepare(self, prompt_tokens: int, seed: int) -> None:
         self.prepared.append((prompt_tokens, seed))
 

@@ -20,7 +20,7 @@ from workbench.experiments.plan import Plan
 from workbench.experiments.prefill_decode import crossover, sweep
 from workbench.experiments.settings import SweepSettings
 from workbench.experiments.window import TimedWindow
-from workbench.quantity import Unit
+from workbench.quantity import Origin, Quantity, Unit
 from workbench.runner import CancelToken
 from workbench.runs.run import RunStatus
 
@@ -141,3 +141,21 @@ def test_without_a_prefill_bound_by_its_arithmetic_there_is_none() -> None:
         compute_bound=False,
     )
     assert [figure.symbol for figure in figures] == ["B effective", "C best"]
+
+
+def test_every_point_is_bracketed_by_readings_of_the_box() -> None:
+    readings = iter((10e9, 30e9))
+
+    class Rising(FakeModel):
+        def read_again(self) -> Quantity:
+            return Quantity("read rate", next(readings), Unit.BYTES_PER_SECOND, Origin.MEASURED, "B", source="a fake")
+
+    def load(planned: Plan, cancel: CancelToken) -> FakeModel:
+        made = fake_load()(planned, cancel)
+        return Rising(made.model, made.labels)
+
+    first, second = (event.row for event in events(load) if isinstance(event, RowMeasured))
+    assert (first.read_before_gb_per_s, first.read_after_gb_per_s, first.read_gb_per_s) == (20.0, 10.0, 20.0)
+    assert (second.read_before_gb_per_s, second.read_after_gb_per_s, second.read_gb_per_s) == (10.0, 30.0, 30.0)
+    assert second.bytes_per_step is not None
+    assert second.ceiling_tokens_per_s == pytest.approx(30e9 / second.bytes_per_step)

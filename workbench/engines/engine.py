@@ -57,6 +57,9 @@ class LoadedModel(Protocol):
     def box_rates(self) -> BoxRates:
         """Measure B and C in under a second or two."""
 
+    def read_again(self) -> Quantity:
+        """B of this moment, measured in about a quarter of a second."""
+
     def prepare(self, prompt_tokens: int, seed: int) -> None:
         """Make the next request's tokens, outside any timed window."""
 

@@ -28,8 +28,9 @@ from workbench.engines.loading import is_out_of_memory, load_model
 from workbench.experiments.plan import Plan, check_memory
 from workbench.experiments.settings import Weights
 from workbench.hardware.machine import resident_bytes, usable_cores
-from workbench.hardware.probe.model_rates import product_rate, read_rate
+from workbench.hardware.probe.model_rates import WeightReader, product_rate
 from workbench.models.model import Model, ModelKind
+from workbench.quantity import Quantity
 from workbench.runner import CancelToken
 
 ENGINE = "transformers"
@@ -90,6 +91,7 @@ class TorchModel:
         self._clock = clock
         self._cancel = CancelToken()
         self._ids: torch.Tensor | None = None
+        self._weight_reader: WeightReader | None = None
         arguments = inspect.signature(network.forward).parameters
         self._cache_name = next((name for name in CACHE_NAMES if name in arguments), CACHE_NAMES[0])
         self._last_only = {"logits_to_keep": 1} if "logits_to_keep" in arguments else {}
@@ -99,16 +101,27 @@ class TorchModel:
 
     def box_rates(self) -> BoxRates:
         """Measure B by reading the model's own weights, C by multiplying with the widest of its matrices."""
-        weights = list(self._network.parameters())
         head = self._network.get_output_embeddings()
         embedding = self._network.get_input_embeddings()
+        weights = list(self._network.parameters())
         tables = {id(module.weight) for module in (head, embedding) if module is not None}
         matrices = [w for w in weights if w.ndim == 2 and id(w) not in tables] or [w for w in weights if w.ndim == 2]
         with torch.inference_mode():
             return BoxRates(
-                read=read_rate(weights, self._synchronise, self._clock),
+                read=self._reader().rate(),
                 product=product_rate(max(matrices, key=lambda w: w.numel()), self._synchronise, self._clock),
             )
+
+    def read_again(self) -> Quantity:
+        """B of this moment, in about a quarter of a second."""
+        with torch.inference_mode():
+            return self._reader().rate_again()
+
+    def _reader(self) -> WeightReader:
+        if self._weight_reader is None:
+            weights = list(self._network.parameters())
+            self._weight_reader = WeightReader(weights, self._synchronise, self._clock)
+        return self._weight_reader
 
     def prepare(self, prompt_tokens: int, seed: int) -> None:
         """Draw the next request's tokens; varied, since a router sends equal tokens to the same few experts."""
@@ -157,7 +170,7 @@ class TorchModel:
 
     def close(self) -> None:
         """Free the model."""
-        self._network = None
+        self._network = self._weight_reader = None
         gc.collect()
         free_cached(self._device)
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from statistics import median
+from typing import TypeVar
 
 from workbench.ceilings import decode, kv_cache, prefill
 from workbench.ceilings.prefill import Clock
@@ -22,12 +23,15 @@ from workbench.experiments.events import (
 from workbench.experiments.plan import Plan, check_before_loading, middle_context, plan, point_seconds
 from workbench.experiments.settings import SweepSettings
 from workbench.experiments.window import Disturbance, TimedWindow
-from workbench.hardware.machine import peak_resident_bytes, reset_peak, this_machine
+from workbench.hardware.machine import THIS_MACHINE, peak_resident_bytes, reset_peak, this_machine
 from workbench.models.model import DTYPE_BYTES, Model
 from workbench.quantity import Origin, Quantity, Unit
 from workbench.runner import Cancelled, CancelToken, Experiment
+from workbench.runs.basis import Basis, on_basis
+from workbench.runs.measured_device import calibrated_read, device_named
 from workbench.runs.row import Row, Samples
 from workbench.runs.run import Run, RunStatus, new_run_id, now
+from workbench.tracks import load_tracks, track_named
 
 KIND = "prefill_decode"
 WARM_UP_TOKENS = 16
@@ -36,6 +40,7 @@ DISTURBED_SHARE = 0.01
 BUSY_SHARE = 0.10
 
 Load = Callable[[Plan, CancelToken], LoadedModel]
+Read = TypeVar("Read")
 
 
 def sweep(settings: SweepSettings, load: Load, window: TimedWindow) -> Experiment:
@@ -55,7 +60,7 @@ def sweep(settings: SweepSettings, load: Load, window: TimedWindow) -> Experimen
             yield Progress(f"loading {planned.model.name} in {settings.dtype}")
             loaded = load(planned, cancel)
             cancel.check()
-            yield from _measure(_Sweep(planned, run, loaded, window, cancel), rows)
+            yield from _measure(_Sweep(planned, run, loaded, window, cancel, *_other_bases(settings)), rows)
         except Cancelled:
             note = f"stopped after {len(rows)} of {len(settings.prompts)} prompt lengths"
             yield Finished(run, RunStatus.INTERRUPTED, _figures(planned.resident, rows), note)
@@ -77,10 +82,17 @@ class _Sweep:
     loaded: LoadedModel
     window: TimedWindow
     cancel: CancelToken
+    calibrated_gb_per_s: float | None = None
+    vendor_gb_per_s: float | None = None
     disturbance: Disturbance = field(default_factory=Disturbance)
 
     def record(self, more: Disturbance) -> None:
         self.disturbance = self.disturbance + more
+
+    def read(self, measure: Callable[[], Read]) -> Read:
+        """Rates of the box, measured while nothing else of ours runs."""
+        with self.window.timed(lambda _: None):
+            return measure()
 
     def request(self, prompt_tokens: int, new_tokens: int, seed: int) -> RequestTiming:
         """One timed request on tokens of its own."""
@@ -90,11 +102,26 @@ class _Sweep:
             return self.loaded.request(new_tokens, self.cancel)
 
 
+@dataclass(frozen=True)
+class _Around:
+    """The box's rates around one point: B before and after it, and C."""
+
+    before: Quantity
+    after: Quantity
+    product: Quantity
+
+    @property
+    def read(self) -> Quantity:
+        """B: the better of the two, since other load can only lower it."""
+        return max(self.before, self.after, key=lambda rate: rate.value)
+
+
 def _measure(sweep: _Sweep, rows: list[Row]) -> Iterator[Event]:
     settings, model = sweep.planned.settings, sweep.planned.resident
     points = len(settings.prompts)
     yield Progress("reading the box's rates", points=points)
-    rates = sweep.loaded.box_rates()
+    rates = sweep.read(sweep.loaded.box_rates)
+    before = rates.read
     sweep.cancel.check()
     yield Predicted(
         floors=tuple(_floor(model, settings, n, rates) for n in settings.prompts),
@@ -125,13 +152,26 @@ def _measure(sweep: _Sweep, rows: list[Row]) -> Iterator[Event]:
             measured_s += time.monotonic() - begun
             measured_floor_s += floor_seconds[i] / settings.repeats
             slowdown = measured_s / measured_floor_s
-        row = _row(sweep, n, started_at, timings, rates)
+        after = sweep.read(sweep.loaded.read_again)
+        around = _Around(before, after, rates.product)
+        before = after
+        row = _row(sweep, n, started_at, timings, around)
         samples = Samples(tuple(x.ttft_s for x in timings), tuple(x.tpot_s for x in timings))
         if failure:
             yield PointFailed(replace(row, status=f"failed: {failure}"), samples, failure)
         else:
             rows.append(row)
             yield RowMeasured(row, samples)
+
+
+def _other_bases(settings: SweepSettings) -> tuple[float | None, float | None]:
+    """B of this machine's last probe, and of the track's device where that is another: in GB/s, None where unknown."""
+    read = calibrated_read()
+    calibrated = None if read is None else read.value / 1e9
+    found = track_named(settings.track, load_tracks())
+    if found is None or found.hardware == THIS_MACHINE:
+        return calibrated, None
+    return calibrated, device_named(found.hardware).bandwidth.value / 1e9
 
 
 def _floor(model: Model, settings: SweepSettings, n: int, rates: BoxRates) -> PointFloor:
@@ -143,12 +183,11 @@ def _floor(model: Model, settings: SweepSettings, n: int, rates: BoxRates) -> Po
     )
 
 
-def _row(sweep: _Sweep, n: int, started_at: str, timings: list[RequestTiming], rates: BoxRates) -> Row:
+def _row(sweep: _Sweep, n: int, started_at: str, timings: list[RequestTiming], rates: _Around) -> Row:
     settings, model, labels = sweep.planned.settings, sweep.planned.resident, sweep.loaded.labels
-    floor = _floor(model, settings, n, rates)
+    floor = _floor(model, settings, n, BoxRates(rates.read, rates.product))
     t = middle_context(n, settings.new_tokens)
     step_bytes = int(decode.bytes_per_step(model, t, DTYPE_BYTES[settings.dtype]).value)
-    ceiling = rates.read.value / step_bytes
     F = int(prefill.flop(model, n).value)
     row = Row(
         run_id=sweep.run.run_id,
@@ -171,8 +210,6 @@ def _row(sweep: _Sweep, n: int, started_at: str, timings: list[RequestTiming], r
         new_tokens=settings.new_tokens,
         repeats=len(timings),
         bytes_per_step=step_bytes,
-        ceiling_tokens_per_s=ceiling,
-        ceiling_basis=f"measured: {rates.read.source}",
         bound_by=prefill.binding_clock(model, n, rates.read.value, rates.product.value),
         ui_share=sweep.disturbance.ui_share,
         other_load=sweep.disturbance.other_load,
@@ -184,12 +221,16 @@ def _row(sweep: _Sweep, n: int, started_at: str, timings: list[RequestTiming], r
         weight_bytes=int(decode.weights_read(model).value),
         cache_bytes=kv_cache.cache_bytes(model, t, DTYPE_BYTES[settings.dtype]),
         read_gb_per_s=rates.read.value / 1e9,
+        read_before_gb_per_s=rates.before.value / 1e9,
+        read_after_gb_per_s=rates.after.value / 1e9,
+        calibrated_gb_per_s=sweep.calibrated_gb_per_s,
+        vendor_gb_per_s=sweep.vendor_gb_per_s,
         peak_gflop_per_s=rates.product.value / 1e9,
         resident_bytes=peak_resident_bytes(),
         predicted_resident_bytes=sweep.planned.need.total,
     )
     if not timings:
-        return row
+        return on_basis(row, Basis.MINUTE)
     ttfts, tpots = [x.ttft_s for x in timings], [x.tpot_s for x in timings]
     ttft, tpot = min(ttfts), min(tpots)
     row = replace(
@@ -202,8 +243,8 @@ def _row(sweep: _Sweep, n: int, started_at: str, timings: list[RequestTiming], r
         tpot_median_ms=median(tpots) * 1e3,
         decode_tokens_per_s=1 / tpot,
         total_tokens_per_s=1 / tpot,
-        ceiling_share=1 / tpot / ceiling,
     )
+    row = on_basis(row, Basis.MINUTE)
     return replace(row, flags="; ".join(_flags(row)))
 
 

@@ -65,6 +65,15 @@ def this_device() -> Device:
     )
 
 
+def calibrated_read() -> Quantity | None:
+    """B of this machine's last probe; None where there is none that can be read."""
+    try:
+        calibrations, _ = _measured(str(this_machine()))
+    except StoreError:
+        return None
+    return calibrations[0].read if calibrations else None
+
+
 def _calibrated(calibrations: Sequence[Calibration]) -> Device:
     """The device the newest probe measured, with what only an earlier one of the same device did.
 

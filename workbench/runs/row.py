@@ -123,7 +123,7 @@ class Row:
         "the most this box could decode",
         unit=Unit.TOKENS_PER_SECOND,
         formula="B / (W + k·t)",
-        inputs=("read_gb_per_s", "bytes_per_step"),
+        inputs=("ceiling_read_gb_per_s", "bytes_per_step"),
         **_ARITHMETIC,
     )
     ceiling_share: float | None = _figure(
@@ -175,7 +175,7 @@ class Row:
     weight_bytes: int | None = _figure("weights", "weights one step reads", unit=Unit.BYTES, symbol="W", **_ARITHMETIC)
     read_gb_per_s: float | None = _figure(
         "B",
-        "rate at which this box read the model's own weights when the run began",
+        "rate at which this box read the model's own weights around this point: the better of before and after it",
         unit=Unit.GB_PER_SECOND,
         symbol="B",
     )
@@ -207,6 +207,17 @@ class Row:
     )
     cache_bytes: int | None = _figure(
         "cache/step", "cache one step reads at the middle step", unit=Unit.BYTES, symbol="k·t", **_ARITHMETIC
+    )
+    ceiling_read_gb_per_s: float | None = _figure(
+        "B of ceiling", "the read rate the ceiling rests on", unit=Unit.GB_PER_SECOND, symbol="B"
+    )
+    read_before_gb_per_s: float | None = _figure("B before", "the read rate before this point", unit=Unit.GB_PER_SECOND)
+    read_after_gb_per_s: float | None = _figure("B after", "the read rate after this point", unit=Unit.GB_PER_SECOND)
+    calibrated_gb_per_s: float | None = _figure(
+        "B calibrated", "the read rate of this box's last probe", unit=Unit.GB_PER_SECOND
+    )
+    vendor_gb_per_s: float | None = _figure(
+        "B vendor", "the bandwidth printed for the track's device", unit=Unit.GB_PER_SECOND, origin=Origin.VENDOR
     )
 
     def __post_init__(self) -> None:

@@ -10,6 +10,8 @@ from workbench.quantity import Origin, Quantity, Unit
 
 READ_PASSES = 4
 PRODUCT_PASSES = 6
+SHORT_READ_S = 0.25
+MOST_SHORT_PASSES = 50
 PRODUCT_ROWS = 1024
 MOST_BYTES_READ = 4_000_000_000
 """A pass over more than this takes long and tells no more."""
@@ -26,44 +28,66 @@ class _Kernel:
     run: Callable[[], None]
 
 
-def read_rate(weights: Sequence[torch.Tensor], synchronise: Synchronise, clock: Clock = time.perf_counter) -> Quantity:
-    """B: the best rate in bytes/s at which read-only kernels read each byte of `weights` once.
+class WeightReader:
+    """Reads a model's own weights: with every kernel at first, and then again with the one that was best.
 
-    Every kernel is tried with all threads and with one, since a busy neighbour stalls the first; the best goes on.
+    Every kernel is tried with all threads and with one, since a busy neighbour stalls the first.
     """
-    flat = _up_to([w.detach().view(-1) for w in weights], MOST_BYTES_READ)
-    W = sum(w.numel() * w.element_size() for w in flat)
-    all_threads = torch.get_num_threads()
-    trials = [(kernel, threads) for kernel in _kernels(flat) for threads in {all_threads, 1}]
 
-    def seconds(trial: tuple[_Kernel, int], passes: int) -> float:
+    def __init__(
+        self, weights: Sequence[torch.Tensor], synchronise: Synchronise, clock: Clock = time.perf_counter
+    ) -> None:
+        self._flat = _up_to([w.detach().view(-1) for w in weights], MOST_BYTES_READ)
+        self._bytes = sum(w.numel() * w.element_size() for w in self._flat)
+        self._synchronise = synchronise
+        self._clock = clock
+        self._best: tuple[_Kernel, int] | None = None
+
+    def rate(self) -> Quantity:
+        """B: the best rate in bytes/s at which read-only kernels read each byte of the weights once."""
+        trials = [(kernel, threads) for kernel in _kernels(self._flat) for threads in {torch.get_num_threads(), 1}]
+        first = {trial: self._seconds(trial, 1)[0] for trial in trials}
+        self._best = min(trials, key=lambda trial: first[trial])
+        return self._quantity([first[self._best], *self._seconds(self._best, READ_PASSES)])
+
+    def rate_again(self) -> Quantity:
+        """B of this moment, in about SHORT_READ_S and at least two passes."""
+        if self._best is None:
+            return self.rate()
+        once = self._seconds(self._best, 1)
+        passes = max(1, min(MOST_SHORT_PASSES, int(SHORT_READ_S / max(once[0], 1e-9)) - 2))
+        return self._quantity([*once, *self._seconds(self._best, passes)])
+
+    def _seconds(self, trial: tuple[_Kernel, int], passes: int) -> list[float]:
         kernel, threads = trial
+        all_threads = torch.get_num_threads()
         torch.set_num_threads(threads)
         try:
-            return _best_seconds(kernel.run, passes, synchronise, clock)
+            return _seconds(kernel.run, passes, self._synchronise, self._clock)
         finally:
             torch.set_num_threads(all_threads)
 
-    first = {trial: seconds(trial, 1) for trial in trials}
-    best = min(trials, key=lambda trial: first[trial])
-    shortest = min(first[best], seconds(best, READ_PASSES))
-    kernel, threads = best
-    return Quantity(
-        name="read rate",
-        value=W / shortest,
-        unit=Unit.BYTES_PER_SECOND,
-        origin=Origin.MEASURED,
-        symbol="B",
-        source=f"{kernel.name} over the model's own weights, threads: {threads}, best of {READ_PASSES + 1}",
-    )
+    def _quantity(self, seconds: Sequence[float]) -> Quantity:
+        assert self._best is not None
+        kernel, threads = self._best
+        return Quantity(
+            name="read rate",
+            value=self._bytes / min(seconds),
+            unit=Unit.BYTES_PER_SECOND,
+            origin=Origin.MEASURED,
+            symbol="B",
+            source=f"{kernel.name} over the model's own weights, threads: {threads}, best of {len(seconds)}",
+        )
 
 
 def product_rate(weight: torch.Tensor, synchronise: Synchronise, clock: Clock = time.perf_counter) -> Quantity:
     """C: the best rate in FLOP/s of multiplying PRODUCT_ROWS rows by one of the model's matrices."""
     out_features, in_features = weight.shape
     rows = torch.ones(PRODUCT_ROWS, in_features, dtype=weight.dtype, device=weight.device)
-    seconds = _best_seconds(
-        lambda: _each(lambda w: torch.nn.functional.linear(rows, w), [weight]), PRODUCT_PASSES, synchronise, clock
+    seconds = min(
+        _seconds(
+            lambda: _each(lambda w: torch.nn.functional.linear(rows, w), [weight]), PRODUCT_PASSES, synchronise, clock
+        )
     )
     return Quantity(
         name="matrix product rate",
@@ -75,8 +99,8 @@ def product_rate(weight: torch.Tensor, synchronise: Synchronise, clock: Clock = 
     )
 
 
-def _best_seconds(run: Callable[[], None], passes: int, synchronise: Synchronise, clock: Clock) -> float:
-    """The shortest of `passes`, after one that is dropped; the clock is read only when the device has finished."""
+def _seconds(run: Callable[[], None], passes: int, synchronise: Synchronise, clock: Clock) -> list[float]:
+    """Of each of `passes`, after one that is dropped; the clock is read only when the device has finished."""
     seconds = []
     for _ in range(passes + 1):
         synchronise()
@@ -84,7 +108,7 @@ def _best_seconds(run: Callable[[], None], passes: int, synchronise: Synchronise
         run()
         synchronise()
         seconds.append(clock() - start)
-    return min(seconds[1:])
+    return seconds[1:]
 
 
 def _up_to(tensors: list[torch.Tensor], most: int) -> list[torch.Tensor]:

@@ -10,6 +10,7 @@ from textual.containers import Horizontal, Vertical
 from textual.widgets import DataTable, Static
 
 from workbench.quantity import Quantity
+from workbench.runs.basis import Basis, known_bases, on_basis, read_rate
 from workbench.ui.live_run import LiveRun
 from workbench.ui.widgets.chart import Chart, Drawn, Markers, Picture, Series
 from workbench.ui.widgets.explanation import cell_explanation, figures_explanation
@@ -46,9 +47,13 @@ class Figures(Static, can_focus=True):
 class PrefillDecodePane(Vertical):
     """The heading, the table with its notes, and the charts."""
 
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("b", "basis", "Basis", show=False)]
+
     def __init__(self, may_draw: Callable[[], bool], *, id: str) -> None:
         super().__init__(id=id)
         self._may_draw = may_draw
+        self._basis = Basis.MINUTE
+        self._live: LiveRun | None = None
 
     def compose(self) -> ComposeResult:
         """Everything the pane ever shows; it is filled by `show`."""
@@ -64,8 +69,12 @@ class PrefillDecodePane(Vertical):
 
     def show(self, live: LiveRun) -> None:
         """Show the run as it stands."""
-        self.query_one("#progress", Static).update(live.summary(), layout=False)
-        self.query_one(SweepTable).show(live.rows, live.measuring_prompt)
+        if live is not self._live:
+            self._live, self._basis = live, Basis.MINUTE
+        several = len(known_bases(live.rows)) > 1
+        basis = f" · ceiling by {self._basis}, b changes it" if several else ""
+        self.query_one("#progress", Static).update(f"{live.summary()}{basis}", layout=False)
+        self.query_one(SweepTable).show([on_basis(row, self._basis) for row in live.rows], live.measuring_prompt)
         self.query_one(Figures).show(live.finished.figures if live.finished else ())
         self._note()
         floors = live.predicted.floors if live.predicted else ()
@@ -79,10 +88,25 @@ class PrefillDecodePane(Vertical):
         self.query_one("#decode-chart", Chart).show(
             _picture(
                 live,
-                [(f.prompt_tokens, 1 / f.tpot.value) for f in floors],
+                [(f.prompt_tokens, self._faster(live) / f.tpot.value) for f in floors],
                 [(r.prompt_tokens, r.decode_tokens_per_s) for r in live.rows if r.decode_tokens_per_s is not None],
             )
         )
+
+    def _faster(self, live: LiveRun) -> float:
+        """How much faster the basis reads than the rate that the floors were predicted with."""
+        read = next((B for row in live.rows if (B := read_rate(row, self._basis)) is not None), None)
+        if self._basis is Basis.MINUTE or read is None or live.predicted is None:
+            return 1.0
+        return read * 1e9 / live.predicted.read_rate.value
+
+    def action_basis(self) -> None:
+        """Show the ceilings against the next bandwidth that is known."""
+        if self._live is None:
+            return
+        known = known_bases(self._live.rows)
+        self._basis = known[(known.index(self._basis) + 1) % len(known)]
+        self.show(self._live)
 
     def catch_up(self) -> None:
         """Draw what waited for the timed window to close."""
