@@ -12,7 +12,7 @@ from workbench.errors import WorkbenchError
 from workbench.experiments.events import Event, Finished, PointFailed, Predicted, Progress, RowMeasured, Started
 from workbench.experiments.plan import Plan, plan
 from workbench.experiments.prefill_decode import sweep
-from workbench.experiments.probe import ProbeSettings, probe
+from workbench.experiments.probe import OpenGrid, ProbeSettings, open_torch_grid, probe
 from workbench.experiments.settings import SweepSettings
 from workbench.experiments.window import TimedWindow
 from workbench.output import Format, RowTable, note, print_json
@@ -26,7 +26,6 @@ from workbench.runs.store import Store
 
 STOP_WAIT_S = 1.5
 FAILED_EXIT, INTERRUPTED_EXIT = 1, 130
-PROBE_KEPT = "Stopped; what was read so far is kept as this machine's calibration."
 KEPT = "Stopped; the rows measured so far are kept: `workbench runs show last`."
 
 
@@ -44,12 +43,13 @@ def run_sweeps(settings: Sequence[SweepSettings], chosen: Format) -> int:
     return code
 
 
-def run_probe(settings: ProbeSettings, chosen: Format) -> int:
+def run_probe(settings: ProbeSettings, chosen: Format, open_grid: OpenGrid = open_torch_grid) -> int:
     """Probe the box and print what was found; returns the exit code."""
     printer = ProbePrinter(chosen)
     window = TimedWindow()
     window.watch(threading.main_thread())
-    code = _drive(probe(settings, window), Runner(Store), printer.show, printer.left_behind, PROBE_KEPT)
+    experiment = probe(settings, window, open_grid)
+    code = _drive(experiment, Runner(Store), printer.show, printer.left_behind, printer.kept)
     return code or (0 if printer.calibrated else FAILED_EXIT)
 
 
@@ -62,7 +62,7 @@ def _run(planned: Plan, runner: Runner, printer: "_Printer") -> int:
         printer.end()
         printer.mark_interrupted()
 
-    code = _drive(sweep(planned.settings, load_transformers, window), runner, printer.show, left_behind, KEPT)
+    code = _drive(sweep(planned.settings, load_transformers, window), runner, printer.show, left_behind, lambda: KEPT)
     if code:
         return code
     if printer.reader_is_gone:
@@ -70,11 +70,13 @@ def _run(planned: Plan, runner: Runner, printer: "_Printer") -> int:
     return 0 if printer.measured else FAILED_EXIT
 
 
-def _drive(experiment: Experiment, runner: Runner, show: Listener, left_behind: Callable[[], None], kept: str) -> int:
+def _drive(
+    experiment: Experiment, runner: Runner, show: Listener, left_behind: Callable[[], None], kept: Callable[[], str]
+) -> int:
     """Drive an experiment to its end or to a signal; returns 0, or the exit code of what went wrong.
 
-    A layer that takes longer than STOP_WAIT_S is left behind after `left_behind` has been called: what was measured
-    is in the store already. Raises WorkbenchError as the experiment does.
+    A layer or pass that takes longer than STOP_WAIT_S is left behind after `left_behind` has been called. `kept`
+    says what a signal left. Raises WorkbenchError as the experiment does.
     """
     woken, ended = threading.Event(), threading.Event()
     errors: list[BaseException] = []
@@ -90,7 +92,7 @@ def _drive(experiment: Experiment, runner: Runner, show: Listener, left_behind: 
         woken.wait()
         if not ended.wait(STOP_WAIT_S):
             left_behind()
-            note(kept)
+            note(kept())
             os._exit(128 + received[0])
     if errors and isinstance(errors[0], WorkbenchError):
         raise errors[0]
@@ -99,7 +101,7 @@ def _drive(experiment: Experiment, runner: Runner, show: Listener, left_behind: 
         note(f"workbench: the run failed: {reason}. Its rows are kept; the details are in {log_file()}.")
         return FAILED_EXIT
     if received:
-        note(kept)
+        note(kept())
         return 128 + received[0]
     return 0
 

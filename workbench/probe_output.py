@@ -3,9 +3,12 @@
 from typing import Any
 
 from workbench.experiments.events import Calibrated, CellMeasured, Event, Progress
+from workbench.hardware.caches import Residence
 from workbench.hardware.calibration import Calibration, Cell, Work, cell_line, findings
+from workbench.hardware.load import Load
 from workbench.output import Format, note, print_json, print_records, print_table
 from workbench.quantity import Quantity, explain
+from workbench.record import written
 
 GIGA = 1e9
 
@@ -33,12 +36,18 @@ class ProbePrinter:
     def left_behind(self) -> None:
         """Nothing: what was measured is printed only when it has been judged as a whole."""
 
+    def kept(self) -> str:
+        """What a signal that stopped the probe left."""
+        if self.calibrated:
+            return "Stopped; what was read so far is kept as a calibration of this machine."
+        return "Stopped before anything was kept."
+
     def _print(self, found: Calibration) -> None:
         match self._format:
             case Format.JSON:
                 print_json(probe_record(found))
             case Format.CSV:
-                print_records([cell_line(cell) for cell in found.cells], Format.CSV)
+                print_records([cell_line(cell, found.last_level_cache_bytes) for cell in found.cells], Format.CSV)
             case _:
                 _print_summary(found)
 
@@ -76,18 +85,26 @@ def probe_record(found: Calibration) -> dict[str, Any]:
             for dtype in found.dtypes(Work.GEMM)
         },
         "load": {
-            "other_cpu_percent": 100 * found.load.other_share,
-            "steal_percent": 100 * found.load.stolen_share,
-            "before_other_cpu_percent": 100 * found.load_before.other_share,
-            "frequency_mhz": found.load.frequency_mhz,
-            "available_bytes": found.load.available_bytes,
-            "memory_pressure_percent": found.load.memory_pressure,
+            **_load_record(found.load),
+            "before": _load_record(found.load_before),
+            "after": None if found.load_after is None else _load_record(found.load_after),
         },
+        "clocks": found.clocks,
         "drift": found.drift,
         "last_level_cache_bytes": found.last_level_cache_bytes,
         "instructions": list(found.instructions),
         "findings": list(findings(found)),
-        "cells": [cell_line(cell) for cell in found.cells],
+        "cells": [cell_line(cell, found.last_level_cache_bytes) for cell in found.cells],
+    }
+
+
+def _load_record(load: Load) -> dict[str, float | None]:
+    return {
+        "other_cpu_percent": 100 * load.other_share,
+        "steal_percent": 100 * load.stolen_share,
+        "frequency_mhz": load.frequency_mhz,
+        "available_bytes": load.available_bytes,
+        "memory_pressure_percent": load.memory_pressure,
     }
 
 
@@ -109,10 +126,34 @@ def _print_summary(found: Calibration) -> None:
         cells = [cell for cell in found.cells if cell.work is work]
         if cells:
             print(heading)
-            print_table(_HEADINGS[work], [_line(cell) for cell in cells], left=(0,))
+            lines = [_line(cell, found.residence(cell.array_bytes)) for cell in cells]
+            print_table(_HEADINGS[work], lines, left=(0, len(_HEADINGS[work]) - 1))
             print()
+    _print_load(found)
     for sentence in findings(found):
         print(f"! {sentence}")
+
+
+def _print_load(found: Calibration) -> None:
+    print("the box meanwhile, at the end of each")
+    loads = (("before", found.load_before), ("during", found.load), ("after", found.load_after))
+    lines = [(when, *_load_words(load)) for when, load in loads if load is not None]
+    print_table(("", "others, %", "hypervisor, %", "MHz", "GB free", "waits for memory, %"), lines, left=(0,))
+    for clocks in found.clocks:
+        print(clocks)
+    if found.drift is not None:
+        print(f"the first cell measured again: {found.drift:+.1%}")
+    print()
+
+
+def _load_words(load: Load) -> tuple[str, ...]:
+    return (
+        f"{100 * load.other_share:.0f}",
+        f"{100 * load.stolen_share:.0f}",
+        written(None if load.frequency_mhz is None else round(load.frequency_mhz)),
+        f"{load.available_bytes / GIGA:,.1f}",
+        written(load.memory_pressure),
+    )
 
 
 _RATES = ("best", "median", "passes", "")
@@ -125,7 +166,7 @@ _HEADINGS = {
 }
 
 
-def _line(cell: Cell) -> tuple[str, ...]:
+def _line(cell: Cell, lives: Residence | None) -> tuple[str, ...]:
     match cell.work:
         case Work.SIZE:
             lead = (f"{cell.array_bytes / 1e6:,.1f}", str(cell.threads))
@@ -136,7 +177,8 @@ def _line(cell: Cell) -> tuple[str, ...]:
         case _:
             lead = (cell.kernel, str(cell.threads))
     rates = (f"{cell.best / GIGA:,.1f}", f"{cell.median / GIGA:,.1f}", str(len(cell.seconds)))
-    return (*lead, *rates, f"! {cell.rejected}" if cell.rejected else "")
+    note = f"! {cell.rejected}" if cell.rejected else lives if cell.work is Work.SIZE else None
+    return (*lead, *rates, note or "")
 
 
 def _cell_words(cell: Cell) -> str:

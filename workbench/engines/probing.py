@@ -1,6 +1,6 @@
 """The probe's grid on a device of torch: its cache, its free memory, and how its passes are timed."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 
@@ -8,29 +8,30 @@ from workbench.engines.device import choose_device, device_name, free_bytes, fre
 from workbench.hardware.caches import last_level_cache_bytes
 from workbench.hardware.calibration import Cell
 from workbench.hardware.machine import available_bytes, this_machine
-from workbench.hardware.probe.arrays import array_bytes
+from workbench.hardware.probe.arrays import ACCELERATOR_BYTES, LEAST_BYTES, array_bytes
 from workbench.hardware.probe.grid import QUICK_ROWS, ROWS, Grid
 from workbench.hardware.probe.timers import timer_for
 
 
-def open_grid(device: str, quick: bool, threads: Sequence[int]) -> "DeviceGrid":
-    """The grid on the device named; raises SettingsError where it is not there."""
-    chosen = choose_device(device)
-    return DeviceGrid(chosen, quick, threads)
+def open_grid(device: str, quick: bool, threads: Sequence[int], check: Callable[[], None]) -> "DeviceGrid":
+    """The grid on the device named, which calls `check` before each pass; raises SettingsError where none is there."""
+    return DeviceGrid(choose_device(device), quick, threads, check)
 
 
 class DeviceGrid:
     """A grid with its array on one device; every method is called in the thread that measures."""
 
-    def __init__(self, device: torch.device, quick: bool, threads: Sequence[int]) -> None:
+    def __init__(self, device: torch.device, quick: bool, threads: Sequence[int], check: Callable[[], None]) -> None:
         self.device = device_name(device)
         self.memory_bytes = total_bytes(device) or this_machine().memory_bytes
         self.cache_bytes = _cache_bytes(device)
         free = free_bytes(device)
-        size = array_bytes(self.cache_bytes, available_bytes() if free is None else free, quick)
+        least = LEAST_BYTES if device.type == "cpu" else ACCELERATOR_BYTES
+        size = array_bytes(self.cache_bytes, available_bytes() if free is None else free, quick, least)
         self._device = device
         self._threads_before = torch.get_num_threads()
-        self._grid = Grid(device, timer_for(device, synchroniser(device)), size, threads)
+        timer = timer_for(device, synchroniser(device))
+        self._grid = Grid(device, timer, size, threads, self.cache_bytes, check)
 
     def reads(self, quick: bool) -> Iterator[Cell]:
         """As `Grid.reads`."""

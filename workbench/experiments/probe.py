@@ -1,13 +1,16 @@
 """The probe of the box: cells of a grid one after the other, judged together, kept as a calibration."""
 
+import gc
+import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Protocol
 
 from workbench.experiments.events import Calibrated, CellMeasured, Event, Progress
 from workbench.experiments.settings import DEFAULT_MODEL
 from workbench.experiments.window import TimedWindow
+from workbench.hardware.accelerator_clocks import AcceleratorClocks, read_clocks
 from workbench.hardware.caches import instructions
 from workbench.hardware.calibration import Calibration, Cell, drift_between, judged
 from workbench.hardware.load import Load, LoadReading, load_between, read_load
@@ -67,7 +70,8 @@ class ProbeGrid(Protocol):
         """Give its memory back."""
 
 
-OpenGrid = Callable[[ProbeSettings], ProbeGrid]
+OpenGrid = Callable[[ProbeSettings, CancelToken], ProbeGrid]
+"""Opens a grid that stops, raising Cancelled, before the next pass once its token is set."""
 
 
 def thread_counts(cores: int) -> tuple[int, ...]:
@@ -75,11 +79,26 @@ def thread_counts(cores: int) -> tuple[int, ...]:
     return tuple(sorted({1, max(1, cores // 2), cores}))
 
 
-def open_torch_grid(settings: ProbeSettings) -> ProbeGrid:
+def open_torch_grid(settings: ProbeSettings, cancel: CancelToken) -> ProbeGrid:
     """The grid on the device of the settings, in the thread that measures: torch takes seconds to import."""
-    from workbench.engines.probing import open_grid
+    with _lasting():
+        from workbench.engines.probing import open_grid
 
-    return open_grid(settings.device, settings.quick, thread_counts(usable_cores()))
+    return open_grid(settings.device, settings.quick, thread_counts(usable_cores()), cancel.check)
+
+
+@contextmanager
+def _lasting() -> Iterator[None]:
+    """Import torch without looking for garbage in what it makes, now and as the process ends: a third of a second."""
+    if "torch" in sys.modules or not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+        gc.freeze()
 
 
 def probe(settings: ProbeSettings, window: TimedWindow, open_grid: OpenGrid = open_torch_grid) -> Experiment:
@@ -92,7 +111,7 @@ def probe(settings: ProbeSettings, window: TimedWindow, open_grid: OpenGrid = op
         model = resolve(settings.model)
         begun = read_load()
         yield Progress("starting torch and filling memory")
-        grid = open_grid(settings)
+        grid = open_grid(settings, cancel)
         try:
             taken = _Taken(settings, model.name, grid, window, cancel, begun)
             with suppress(Cancelled):
@@ -124,6 +143,7 @@ class _Taken:
         self._window = window
         self._cancel = cancel
         self._taken_at = now()
+        self._clocks_before = self._clocks()
         self._ready = read_load()
         self._load_before = load_between(begun, self._ready)
         self._load_after: Load | None = None
@@ -131,7 +151,7 @@ class _Taken:
         self._complete = False
 
     def cells_of(self, shapes: Sequence[tuple[int, int]]) -> Iterator[Event]:
-        """Measure the grid; raises Cancelled between two cells."""
+        """Measure the grid; raises Cancelled before the next pass."""
         quick, grid = self._settings.quick, self._grid
         yield from self._measured("reading memory", grid.reads(quick))
         if not quick:
@@ -167,7 +187,11 @@ class _Taken:
             load_before=self._load_before,
             load_after=self._load_after,
             drift=self._drift,
+            clocks=(*self._clocks_before, *self._clocks()),
         )
+
+    def _clocks(self) -> tuple[AcceleratorClocks, ...]:
+        return read_clocks() if self._grid.device.startswith("cuda") else ()
 
     def _measured(self, stage: str, cells: Iterator[Cell]) -> Iterator[Event]:
         yield Progress(stage)

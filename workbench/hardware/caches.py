@@ -1,13 +1,16 @@
-"""The processor's last-level cache, as the system reports it, and the instructions it has for small types."""
+"""The processor's last-level cache, what lives in it, and the instructions the processor has for small types."""
 
 import platform
 import subprocess
 import sys
 from contextlib import suppress
+from enum import StrEnum
 from pathlib import Path
 
 CPU_FOLDERS = Path("/sys/devices/system/cpu")
 CPU_INFORMATION = Path("/proc/cpuinfo")
+ROOF_CACHES = 2
+"""From this many last-level caches on, what is read over and over comes from memory."""
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _INSTRUCTIONS = {
     "avx2": "AVX2",
@@ -29,6 +32,23 @@ _INSTRUCTIONS = {
     "sme": "SME",
 }
 """What Linux calls the instructions that matter for matrix products, and what people do."""
+
+
+class Residence(StrEnum):
+    """Where bytes that are read over and over come from."""
+
+    CACHE = "lives in the last-level cache"
+    PARTLY = "lives partly in the last-level cache"
+    MEMORY = "lives in memory"
+
+
+def residence(count: float, cache_bytes: int | None) -> Residence | None:
+    """Where so many bytes live, read in turn by all threads; None where the cache is not known."""
+    if cache_bytes is None:
+        return None
+    if count <= cache_bytes:
+        return Residence.CACHE
+    return Residence.PARTLY if count < ROOF_CACHES * cache_bytes else Residence.MEMORY
 
 
 def last_level_cache_bytes() -> int | None:

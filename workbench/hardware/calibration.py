@@ -5,15 +5,20 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from statistics import median
 
+from workbench.hardware.accelerator_clocks import AcceleratorClocks
+from workbench.hardware.caches import Residence, residence
 from workbench.hardware.load import Load
 from workbench.quantity import Origin, Quantity, Unit
 from workbench.record import headed
 
 PARTS_MARGIN = 1.15
 """How much more than as many single threads several may reach before it can only have been a cache."""
-ROOF_CACHES = 2
-"""A read counts towards the roof from arrays of this many last-level caches on."""
 DRIFT_SHARE = 0.05
+CACHE_RATE = 1.25
+"""An array that is read this many times as fast as memory came from a cache."""
+GEMV_SHARE = 0.7
+"""Matrix-vector products that read less of what memory gives are bound by something else."""
+FEW_ROWS = 8
 
 
 class Work(StrEnum):
@@ -77,8 +82,9 @@ class CellLine:
     note: str = headed("note")
 
 
-def cell_line(cell: Cell) -> CellLine:
-    """The cell's figures as quantities."""
+def cell_line(cell: Cell, cache_bytes: int | None = None) -> CellLine:
+    """The cell's figures as quantities; of growing arrays the note says where each lives."""
+    lives = residence(cell.array_bytes, cache_bytes) if cell.work is Work.SIZE else None
     passes = len(cell.seconds)
 
     def rate(name: str, value: float) -> Quantity:
@@ -95,7 +101,7 @@ def cell_line(cell: Cell) -> CellLine:
         best=rate("best", cell.best),
         median=rate("median", cell.median),
         samples=passes,
-        note=cell.rejected or cell.shape,
+        note=cell.rejected or lives or cell.shape,
     )
 
 
@@ -105,8 +111,8 @@ class Calibration:
 
     `cells` are in the order they were measured; `drift` is the first cell's rate measured again at the end over what
     it was, less one, None where it was not reached; `model` is the one whose shapes were multiplied,
-    `memory_bytes` what the device has. `load` is that
-    of the whole probe, `load_before` while it got ready and `load_after` while the first cell was measured again.
+    `memory_bytes` what the device has. `load` is that of the whole probe, `load_before` while it got ready and
+    `load_after` while the first cell was measured again; `clocks` are an accelerator's before and after.
     """
 
     calibration_id: str
@@ -124,11 +130,21 @@ class Calibration:
     load_before: Load
     load_after: Load | None = None
     drift: float | None = None
+    clocks: tuple[AcceleratorClocks, ...] = ()
 
     @property
     def quiet(self) -> bool:
         """Whether nothing else disturbed it: no load to speak of, and no drift."""
         return not self.load.busy and (self.drift is None or abs(self.drift) <= DRIFT_SHARE)
+
+    @property
+    def reads_all(self) -> bool:
+        """Whether every read was made: one stopped before may lack the kernel that reads fastest."""
+        return self.complete or any(cell.work is not Work.READ for cell in self.cells)
+
+    def residence(self, W: float) -> Residence | None:
+        """Where a model lives whose tokens read W bytes of weights; None where the cache is not known."""
+        return residence(W, self.last_level_cache_bytes)
 
     @property
     def read(self) -> Quantity | None:
@@ -166,36 +182,40 @@ class Calibration:
     def _figure(self, cell: Cell, name: str, symbol: str) -> Quantity:
         threads = "1 thread" if cell.threads == 1 else f"{cell.threads} threads"
         rows = f", {cell.rows:,} rows" if cell.work is Work.GEMM else ""
-        quiet = "" if self.quiet else "; the box was busy"
+        probe = "quick probe" if self.quick else "probe"
+        quiet = "" if self.quiet else "; the box was not quiet"
         return Quantity(
             name=name,
             value=cell.best,
             unit=cell.unit,
             origin=Origin.MEASURED,
             symbol=symbol,
-            source=f"{cell.kernel}{rows}, {threads}, best of {len(cell.seconds)}, probe of {self.taken_at}{quiet}",
+            source=f"{cell.kernel}{rows}, {threads}, best of {len(cell.seconds)}, {probe} of {self.taken_at}{quiet}",
         )
 
 
 def judged(cells: Sequence[Cell], last_level_cache_bytes: int | None) -> tuple[Cell, ...]:
     """The cells with those rejected that can't have been reads of memory.
 
-    A read is rejected over an array of fewer than ROOF_CACHES caches, and above what as many single threads of the
-    same kernel could read: each of several threads has at most the bandwidth that one has alone.
+    A read is rejected over an array of fewer than ROOF_CACHES caches, and above what as many single threads could
+    read: each of several threads has at most the bandwidth that the fastest has alone. A matrix-vector product is
+    rejected over weights that fit in the cache together.
     """
-    alone = {cell.kernel: cell.best for cell in cells if cell.work is Work.READ and cell.threads == 1}
-    fastest_alone = max(alone.values(), default=None)
+    alone = (cell.best for cell in cells if cell.work is Work.READ and cell.threads == 1)
+    fastest_alone = max(alone, default=None)
     return tuple(_judged(cell, last_level_cache_bytes, fastest_alone) for cell in cells)
 
 
 def _judged(cell: Cell, cache_bytes: int | None, alone: float | None) -> Cell:
-    if cell.work is not Work.READ:
-        return cell
-    if cache_bytes is not None and cell.array_bytes < ROOF_CACHES * cache_bytes:
+    lives = residence(cell.array_bytes, cache_bytes)
+    may_be_cached = {Work.READ: (Residence.CACHE, Residence.PARTLY), Work.GEMV: (Residence.CACHE,)}
+    if cache_bytes is not None and lives in may_be_cached.get(cell.work, ()):
         return _rejected(
             cell,
             f"its {cell.array_bytes / 1e6:,.0f} MB may lie in the last-level cache of {cache_bytes / 1e6:,.0f} MB",
         )
+    if cell.work is not Work.READ:
+        return cell
     if alone is not None and cell.best > PARTS_MARGIN * cell.threads * alone:
         return _rejected(cell, f"more than {cell.threads} times what one thread reads alone: a cache, or a wrong clock")
     return cell
@@ -212,32 +232,62 @@ def drift_between(first: Cell, again: Cell) -> float:
 
 def findings(calibration: Calibration) -> Iterable[str]:
     """What the grid says in words."""
-    read = calibration.read
     if not calibration.complete:
         yield "The probe was stopped before its end: it holds what was measured until then."
-    if read is None:
-        yield "No read counts as one of memory: B is not known."
+    if calibration.read is None:
+        yield from _why_unread(calibration)
+    else:
+        yield from _slow_products(calibration, calibration.read)
+        yield from _caches(calibration, calibration.read)
+    yield from _few_rows(calibration)
+    yield from _disturbances(calibration)
+
+
+def _why_unread(calibration: Calibration) -> Iterable[str]:
+    reads = [cell for cell in calibration.cells if cell.work is Work.READ]
+    if not reads:
+        yield "Nothing was read, so B is not known."
         return
+    first, free = reads[0], calibration.load.available_bytes
+    yield f"No read counts as one of memory, so B is not known: {first.rejected}."
+    if residence(first.array_bytes, calibration.last_level_cache_bytes) is not Residence.MEMORY:
+        yield (
+            f"Larger arrays need more free memory: this process may take {free / 1e9:,.1f} GB now. "
+            "Free some, or raise the limit of its container, and probe again."
+        )
+
+
+def _slow_products(calibration: Calibration, read: Quantity) -> Iterable[str]:
     for dtype in calibration.dtypes(Work.GEMV):
         gemv = calibration.gemv(dtype)
-        if gemv is not None and gemv.value < 0.7 * read.value:
+        if gemv is not None and gemv.value < GEMV_SHARE * read.value:
             yield (
                 f"Matrix-vector products in {dtype} read {gemv}, {gemv.value / read.value:.0%} of what memory gives: "
                 "a decode step can't come near its ceiling with these kernels."
             )
-    yield from _few_rows(calibration)
-    yield from _disturbances(calibration)
+
+
+def _caches(calibration: Calibration, read: Quantity) -> Iterable[str]:
+    cached = [cell for cell in calibration.of(Work.SIZE) if cell.best > CACHE_RATE * read.value]
+    if cached:
+        largest, fastest = max(cell.array_bytes for cell in cached), max(cell.best for cell in cached)
+        yield (
+            f"Arrays of up to {largest / 1e6:,.1f} MB come at least in part from a cache, at up to "
+            f"{fastest / 1e9:,.0f} GB/s; larger ones from memory, at {read}. Weights that small are not bound by B."
+        )
 
 
 def _few_rows(calibration: Calibration) -> Iterable[str]:
     for dtype in calibration.dtypes(Work.GEMM):
         cells = [cell for cell in calibration.of(Work.GEMM) if cell.dtype == dtype]
         peak = max(cell.best for cell in cells)
-        few = [cell for cell in cells if cell.rows <= 8]
+        few = [cell for cell in cells if cell.rows <= FEW_ROWS]
         if few and peak:
-            rows = max(few, key=lambda cell: cell.rows)
-            share = f"{rows.best / peak:.0%}"
-            yield f"{rows.rows} rows in {dtype} reach {share} of the {peak / 1e9:,.0f} GFLOP/s that many rows do."
+            most = max(few, key=lambda cell: cell.rows)
+            rows = "1 row" if most.rows == 1 else f"{most.rows} rows"
+            yield (
+                f"{rows} in {dtype} reach {most.best / peak:.0%} of the {peak / 1e9:,.0f} GFLOP/s that many rows do."
+            )
 
 
 def _disturbances(calibration: Calibration) -> Iterable[str]:

@@ -110,7 +110,10 @@ class Store:
             )
 
     def calibrations(self, machine: str, most: int = 8) -> list[Calibration]:
-        """The newest calibrations of a machine that know its B, newest first; what can't be read is passed over."""
+        """The newest calibrations of a machine that know its B, newest first; what can't be read is passed over.
+
+        Those stopped among their reads come last: their B may lack the fastest kernel.
+        """
         with self._explained("read"):
             found = self._connection.execute(
                 "SELECT data FROM calibrations WHERE machine = ? ORDER BY rowid DESC LIMIT ?", (machine, most)
@@ -120,7 +123,8 @@ class Store:
             # One that another version of the workbench wrote is not read: the next probe takes its place.
             with suppress(msgspec.DecodeError):
                 calibrations.append(msgspec.json.decode(record["data"], type=Calibration))
-        return [calibration for calibration in calibrations if calibration.read is not None]
+        known = [calibration for calibration in calibrations if calibration.read is not None]
+        return sorted(known, key=lambda calibration: not calibration.reads_all)
 
     def end_run(self, run_id: str, status: RunStatus, note: str = "") -> None:
         """Commit how a run ended."""

@@ -7,17 +7,21 @@ from itertools import pairwise
 
 import torch
 
-CACHES, QUICK_CACHES = 4, 2
+from workbench.hardware.caches import ROOF_CACHES
+
+CACHES = 4
 LEAST_BYTES, MOST_BYTES = 512_000_000, 8_000_000_000
+ACCELERATOR_BYTES = 4_000_000_000
+"""What an accelerator reads at least: of less, the start of a kernel would be a share of its time."""
 FREE_SHARE = 0.4
 BLOCK_ELEMENTS = (1 << 20) - 3
 """Odd, so that no two pages hold the same values until 2^20 pages later."""
 SEED = 21
 
 
-def array_bytes(cache_bytes: int | None, free_bytes: int, quick: bool) -> int:
-    """CACHES times the last-level cache (QUICK_CACHES in a quick probe), within FREE_SHARE of what is free."""
-    wanted = max(LEAST_BYTES, (QUICK_CACHES if quick else CACHES) * (cache_bytes or 0))
+def array_bytes(cache_bytes: int | None, free_bytes: int, quick: bool, least: int = LEAST_BYTES) -> int:
+    """CACHES times the last-level cache (ROOF_CACHES in a quick probe), within FREE_SHARE of what is free."""
+    wanted = max(least, (ROOF_CACHES if quick else CACHES) * (cache_bytes or 0))
     return max(1 << 20, int(min(wanted, MOST_BYTES, FREE_SHARE * free_bytes)))
 
 

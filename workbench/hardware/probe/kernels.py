@@ -9,7 +9,7 @@ import torch
 from workbench.hardware.probe.arrays import slices
 
 ROW_ELEMENTS = 4096
-OWN_SLICES = "own slices"
+OWN_SLICES = ", own slices"
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ def read_kernels(array: torch.Tensor, threads: int) -> list[Kernel]:
         for name in ("dot product", "matrix-vector product"):
             if name in passes:
                 parts = [_passes(array[start:end])[name] for start, end in slices(array.numel(), threads, ROW_ELEMENTS)]
-                kernels.append(Kernel(f"{name}, {OWN_SLICES}", amount, _side_by_side(parts)))
+                kernels.append(Kernel(f"{name}{OWN_SLICES}", amount, _side_by_side(parts)))
     return kernels
 
 

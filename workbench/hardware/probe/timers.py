@@ -4,6 +4,8 @@ import time
 from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
+from math import ceil
+from statistics import median
 from typing import Any, Protocol
 
 import torch
@@ -15,8 +17,14 @@ Clock = Callable[[], float]
 class Timer(Protocol):
     """Times passes of one kernel."""
 
-    def seconds(self, run: Run, passes: int) -> list[float]:
-        """The seconds of each of `passes` passes, in order, the first one run before them not among them."""
+    def once(self, run: Run) -> float:
+        """The seconds of one pass, with none before it: enough to choose among kernels, not to judge one."""
+
+    def seconds(self, run: Run, least: int, most: int, within_s: float) -> list[float]:
+        """The seconds of each pass, in order, one run before them not among them.
+
+        `least` passes, and then more until there are `most` or they have taken `within_s`.
+        """
 
 
 class HostTimer:
@@ -26,16 +34,20 @@ class HostTimer:
         self._synchronise = synchronise
         self._clock = clock
 
-    def seconds(self, run: Run, passes: int) -> list[float]:
+    def once(self, run: Run) -> float:
+        """One pass between two finishes of the device."""
+        self._synchronise()
+        start = self._clock()
+        run()
+        self._synchronise()
+        return self._clock() - start
+
+    def seconds(self, run: Run, least: int, most: int, within_s: float) -> list[float]:
         """Each pass between two finishes of the device."""
         run()
-        found = []
-        for _ in range(passes):
-            self._synchronise()
-            start = self._clock()
-            run()
-            self._synchronise()
-            found.append(self._clock() - start)
+        found: list[float] = []
+        while len(found) < least or (len(found) < most and sum(found) < within_s):
+            found.append(self.once(run))
         return found
 
 
@@ -51,9 +63,19 @@ class DeviceTimer:
         self._fill = fill
         self._synchronise = synchronise
 
-    def seconds(self, run: Run, passes: int) -> list[float]:
-        """The time between the events on either side of each pass, read after the device has finished them all."""
+    def once(self, run: Run) -> float:
+        """The time between the events on either side of one pass."""
+        return self._queued(run, 1)[0]
+
+    def seconds(self, run: Run, least: int, most: int, within_s: float) -> list[float]:
+        """The time between the events on either side of each pass: of the least first, then of as many as fit."""
         run()
+        found = self._queued(run, least)
+        left_s = within_s - sum(found)
+        fitting = min(most - least, ceil(left_s / max(median(found), SHORTEST_PASS_S)))
+        return found + (self._queued(run, fitting) if fitting > 0 else [])
+
+    def _queued(self, run: Run, passes: int) -> list[float]:
         self._synchronise()
         self._fill()
         marks = [self._event() for _ in range(passes + 1)]
@@ -65,6 +87,8 @@ class DeviceTimer:
         return [before.elapsed_time(after) / 1e3 for before, after in pairwise(marks)]
 
 
+SHORTEST_PASS_S = 1e-6
+"""No pass of a probe is shorter; it keeps a clock that stood still from asking for passes without end."""
 FILLING_CYCLES = 50_000_000
 """Tens of milliseconds on an accelerator: longer than queueing a dozen passes takes."""
 
