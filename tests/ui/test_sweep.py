@@ -146,7 +146,7 @@ async def test_nothing_is_drawn_while_a_window_is_open() -> None:
         assert app.window.is_open
         chart = app.screen_stack[0].query_one("#prompt-chart", Chart)
         drawn, strip = chart.drawn, shown(app, "#strip")
-        for width in (100, 90, 130):
+        for width in (100, 90, 120):
             await pilot.resize_terminal(width, 40)
             await pilot.pause()
         await pilot.press("1", "3")

@@ -2,8 +2,10 @@
 
 import os
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import psutil
 
@@ -12,6 +14,16 @@ from workbench.hardware.machine import available_bytes
 MEMORY_PRESSURE = Path("/proc/pressure/memory")
 BUSY_SHARE = 0.10
 STOLEN_SHARE = 0.05
+
+
+class CoreTimes(Protocol):
+    """What psutil's `cpu_times` gives: seconds by kind, of which a system names those it knows."""
+
+    @property
+    def idle(self) -> float:
+        """Seconds of doing nothing."""
+
+    def __iter__(self) -> Iterator[float]: ...
 
 
 @dataclass(frozen=True)
@@ -49,13 +61,10 @@ class Load:
 
 def read_load() -> LoadReading:
     """The counters now; frequency and pressure are None where the system doesn't say."""
-    times = psutil.cpu_times()
-    stolen = getattr(times, "steal", 0.0)
-    idle = times.idle + getattr(times, "iowait", 0.0)
-    guest = getattr(times, "guest", 0.0) + getattr(times, "guest_nice", 0.0)
+    busy, stolen = busy_and_stolen(psutil.cpu_times())
     return LoadReading(
         wall_s=time.monotonic(),
-        busy_s=sum(times) - idle - guest - stolen,
+        busy_s=busy,
         stolen_s=stolen,
         own_s=time.process_time(),
         cores=os.cpu_count() or 1,
@@ -63,6 +72,17 @@ def read_load() -> LoadReading:
         available_bytes=available_bytes(),
         memory_pressure=_memory_pressure(),
     )
+
+
+def busy_and_stolen(times: CoreTimes) -> tuple[float, float]:
+    """Seconds a core, or all, worked, and seconds the hypervisor took from it, of psutil's `cpu_times`.
+
+    What guests of this machine run is in its user time already.
+    """
+    stolen = getattr(times, "steal", 0.0)
+    idle = times.idle + getattr(times, "iowait", 0.0)
+    guest = getattr(times, "guest", 0.0) + getattr(times, "guest_nice", 0.0)
+    return sum(times) - idle - guest - stolen, stolen
 
 
 def load_between(before: LoadReading, after: LoadReading) -> Load:

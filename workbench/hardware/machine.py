@@ -3,6 +3,7 @@
 import os
 import platform
 import sys
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -50,17 +51,42 @@ def usable_cores() -> int:
 def available_bytes() -> int:
     """Bytes this process may still take: what the system has free, within what its group's limit leaves."""
     available = psutil.virtual_memory().available
-    for folder in _cgroup_folders():
-        limit, used = _limit_and_use(folder)
-        if limit is not None and used is not None:
-            available = min(available, max(0, limit - used))
-    return available
+    group = group_memory(limited_groups())
+    return available if group is None else min(available, group.free_bytes)
 
 
 def memory_limit() -> int | None:
     """The tightest memory limit of this process's groups in bytes; None without one."""
     limits = [limit for folder in _cgroup_folders() if (limit := _limit_and_use(folder)[0]) is not None]
     return min(limits, default=None)
+
+
+@dataclass(frozen=True)
+class GroupMemory:
+    """A control group's memory limit and what it uses, less the file cache it would give back, in bytes."""
+
+    limit_bytes: int
+    used_bytes: int
+
+    @property
+    def free_bytes(self) -> int:
+        """What the group may still take."""
+        return max(0, self.limit_bytes - self.used_bytes)
+
+
+def limited_groups() -> tuple[Path, ...]:
+    """The folders of this process's groups that limit memory; reading those again is cheaper than finding them."""
+    return tuple(folder for folder in _cgroup_folders() if _limit_and_use(folder)[0] is not None)
+
+
+def group_memory(folders: Iterable[Path]) -> GroupMemory | None:
+    """Of these groups the one that leaves least; None where none limits memory and says what it uses."""
+    known = (
+        GroupMemory(limit, used)
+        for limit, used in map(_limit_and_use, folders)
+        if limit is not None and used is not None
+    )
+    return min(known, key=lambda group: group.free_bytes, default=None)
 
 
 def cpu_quota() -> float | None:

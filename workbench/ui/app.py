@@ -15,6 +15,7 @@ from textual.containers import Container, Horizontal
 from textual.screen import Screen
 from textual.widgets import Static
 
+from workbench.ceilings.box import Box
 from workbench.engines.engine import load_transformers
 from workbench.errors import WorkbenchError
 from workbench.experiments.events import Event
@@ -23,6 +24,7 @@ from workbench.experiments.prefill_decode import Load, sweep
 from workbench.experiments.probe import OpenGrid, ProbeSettings, open_torch_grid, probe
 from workbench.experiments.settings import SweepSettings, check_settings
 from workbench.experiments.window import TimedWindow
+from workbench.hardware.device import Device
 from workbench.hardware.machine import this_machine
 from workbench.hardware.monitor import Monitor, Sample
 from workbench.paths import log_file, resource
@@ -43,17 +45,20 @@ from workbench.ui.panes.prefill_decode import PrefillDecodePane
 from workbench.ui.panes.setup import SetupPane
 from workbench.ui.terminal import WayOut, end_process, library_output_to
 from workbench.ui.title import tab_line, title_line
+from workbench.ui.widgets.box_view import BoxHistory, BoxScreen
 from workbench.ui.widgets.chart import ASCII, DOTS
 from workbench.ui.widgets.entry import Entry
 from workbench.ui.widgets.explanation import TextScreen
 from workbench.ui.widgets.export_dialog import ExportDialog
+from workbench.ui.widgets.levels import ASCII_LEVELS, BLOCK_LEVELS, Levels
 from workbench.ui.widgets.strip import Strip
 
 log = logging.getLogger(__name__)
 
 LEAST_SIZE = (80, 24)
 TICK_S = 1.0
-SAMPLE_S = 0.9
+SAMPLE_S, IDLE_SAMPLE_S = 0.9, 2.9
+"""Least seconds between two looks at the box while something is measured or its view is open, and else."""
 TICK_AFTER_S = 3.0
 RUNNER_WAIT_S = 1.0
 INTERRUPTED_EXIT = 130
@@ -100,6 +105,8 @@ class WorkbenchApp(App[int]):
         self._monitor = Monitor()
         self._sample: Sample | None = None
         self._sampled_at = 0.0
+        self._device: Device | None = None
+        self._box: Box | None = None
         self._markers = DOTS
         self._pane = "setup"
         self._width = LEAST_SIZE[0]
@@ -126,6 +133,7 @@ class WorkbenchApp(App[int]):
         self.watch(self.screen, "focused", self._show_keys, init=False)
         self.set_interval(TICK_S, self._tick)
         self.call_after_refresh(self._tick)
+        self.call_after_refresh(self._look_up_rates)
 
     def on_resize(self, event: events.Resize) -> None:
         """Lay out for the new size, or say what is needed."""
@@ -162,6 +170,7 @@ class WorkbenchApp(App[int]):
         if error is not None and self.live is not None:
             self.live.failure = "see the message" if isinstance(error, WorkbenchError) else type(error).__name__
         self._catch_up()
+        self._look_up_rates()
         if isinstance(error, WorkbenchError):
             self._say("The run was not done", str(error), is_error=True)
         elif error is not None:
@@ -208,9 +217,28 @@ class WorkbenchApp(App[int]):
         self._show_strip()
 
     def _show_strip(self) -> None:
-        if self._sample is None or time.monotonic() - self._sampled_at > SAMPLE_S:
+        view = self.screen if isinstance(self.screen, BoxScreen) else None
+        between = SAMPLE_S if self.runner.busy or view is not None else IDLE_SAMPLE_S
+        if self._sample is None or time.monotonic() - self._sampled_at > between:
             self._sample, self._sampled_at = self._monitor.sample(), time.monotonic()
-        self.screen_stack[0].query_one(Strip).show(self._sample, self.live)
+        self._strip().show(self._sample, self.live)
+        if view is not None:
+            view.show(self._box_history())
+
+    def _look_up_rates(self) -> None:
+        """Read what is known of this machine's rates."""
+        self._device = this_device()
+        self._show_rates()
+
+    def _show_rates(self) -> None:
+        """Show them, for weights of the type that Setup has chosen."""
+        if (device := self._device) is not None:
+            settings = self.screen_stack[0].query_one(SetupPane).settings_or(self._settings)
+            self._box = Box(device.bandwidth, device.compute_for(settings.dtype), device.memory)
+            self._strip().show_box(self._box)
+
+    def _box_history(self) -> BoxHistory:
+        return BoxHistory(tuple(self._monitor.history), self.live, this_machine(), self._box)
 
     # What the keys do
 
@@ -278,6 +306,7 @@ class WorkbenchApp(App[int]):
         setup = self.screen_stack[0].query_one(SetupPane)
         setup.show_box(this_device())
         setup.check()
+        self._look_up_rates()
         self._show_frame()
         if isinstance(error, WorkbenchError):
             self._say("The box was not probed", str(error), is_error=True)
@@ -315,7 +344,12 @@ class WorkbenchApp(App[int]):
 
     def action_help(self) -> None:
         """Explain the focused pane."""
-        self.push_screen(TextScreen("Help", help_text(self._pane).splitlines()))
+        about = "box" if isinstance(self.focused, Strip) else self._pane
+        self.push_screen(TextScreen("Help", help_text(about).splitlines()))
+
+    def action_box(self) -> None:
+        """Show the box over the last minutes."""
+        self.push_screen(BoxScreen(self._box_history(), self._levels()))
 
     def action_log(self) -> None:
         """Say where libraries' output and errors are written."""
@@ -326,6 +360,7 @@ class WorkbenchApp(App[int]):
         self._markers = ASCII if self._markers is DOTS else DOTS
         self._sweep_pane().use_markers(self._markers)
         self._ceiling_pane().use_markers(self._markers)
+        self._strip().use_levels(self._levels())
 
     async def action_quit(self) -> None:
         """Leave; a run that is under way keeps its rows."""
@@ -357,6 +392,7 @@ class WorkbenchApp(App[int]):
         if message.planned is not None:
             setup = self.screen_stack[0].query_one(SetupPane)
             self._ceiling_pane().follow(message.planned.settings, setup.tracks)
+            self._show_rates()
         self._show_frame()
 
     def _show_frame(self) -> None:
@@ -374,6 +410,12 @@ class WorkbenchApp(App[int]):
         line = self.screen_stack[0].query_one(place, Static)
         if str(line.content) != text:
             line.update(text, layout=False)
+
+    def _levels(self) -> Levels:
+        return ASCII_LEVELS if self._markers is ASCII else BLOCK_LEVELS
+
+    def _strip(self) -> Strip:
+        return self.screen_stack[0].query_one(Strip)
 
     def _ceiling_pane(self) -> CeilingPane:
         return self.screen_stack[0].query_one(CeilingPane)

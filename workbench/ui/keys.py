@@ -4,6 +4,7 @@ from textual.widget import Widget
 
 from workbench.ui.widgets.choice import Choice
 from workbench.ui.widgets.entry import Entry
+from workbench.ui.widgets.strip import Strip
 
 SEPARATOR = "  "
 
@@ -19,6 +20,8 @@ def key_line(pane: str, focused: Widget | None, busy: bool, has_run: bool) -> st
         keys.append("enter edit")
     elif isinstance(focused, Choice):
         keys.append("←→ change")
+    elif isinstance(focused, Strip):
+        keys.append("enter box")
     elif pane == "ceiling" or (pane == "prefill_decode" and has_run):
         keys.append("enter explain")
     elif pane == "setup" and not busy:
