@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from math import log
 from statistics import median
 
 from workbench.hardware.accelerator_clocks import AcceleratorClocks
@@ -167,6 +168,28 @@ class Calibration:
         """C: the best rate of matrix products in a dtype."""
         cell = max(self._in(Work.GEMM, dtype), key=lambda cell: cell.best, default=None)
         return None if cell is None else self._figure(cell, f"matrix products in {dtype}", "C")
+
+    def gemm_at(self, dtype: str, rows: int) -> Quantity | None:
+        """C of a product of that many rows in a dtype, logarithms interpolated between the nearest counts measured.
+
+        Below the fewest rows and above the most it is theirs. None where only one count was measured: a rate of many
+        rows says nothing of few.
+        """
+        best: dict[int, Cell] = {}
+        for cell in self._in(Work.GEMM, dtype):
+            if cell.rows not in best or cell.best > best[cell.rows].best:
+                best[cell.rows] = cell
+        if len(best) < 2:
+            return None
+        below = best[max((r for r in best if r <= rows), default=min(best))]
+        above = best[min((r for r in best if r >= rows), default=max(best))]
+        rate = below.best
+        if below.rows < above.rows:
+            along = log(rows / below.rows) / log(above.rows / below.rows)
+            rate = below.best ** (1 - along) * above.best**along
+        figure = self._figure(below, f"matrix products of {rows:,} rows in {dtype}", "C_b")
+        between = "" if below is above else f"between {below.rows:,} and {above.rows:,} rows: "
+        return replace(figure, value=rate, source=between + figure.source)
 
     def dtypes(self, work: Work) -> tuple[str, ...]:
         """The dtypes that were measured of a kind of work."""
