@@ -12,7 +12,7 @@ from workbench.errors import WorkbenchError
 from workbench.experiments.events import Event, Finished, PointFailed, Predicted, Progress, RowMeasured, Started
 from workbench.experiments.plan import Plan, plan
 from workbench.experiments.prefill_decode import sweep
-from workbench.experiments.probe import OpenGrid, ProbeSettings, open_torch_grid, probe
+from workbench.experiments.probe import ProbeSettings, probe
 from workbench.experiments.settings import SweepSettings
 from workbench.experiments.window import TimedWindow
 from workbench.output import Format, RowTable, note, print_json
@@ -43,12 +43,12 @@ def run_sweeps(settings: Sequence[SweepSettings], chosen: Format) -> int:
     return code
 
 
-def run_probe(settings: ProbeSettings, chosen: Format, open_grid: OpenGrid = open_torch_grid) -> int:
+def run_probe(settings: ProbeSettings, chosen: Format) -> int:
     """Probe the box and print what was found; returns the exit code."""
     printer = ProbePrinter(chosen)
     window = TimedWindow()
     window.watch(threading.main_thread())
-    experiment = probe(settings, window, open_grid)
+    experiment = probe(settings, window)
     code = _drive(experiment, Runner(Store), printer.show, printer.left_behind, printer.kept)
     return code or (0 if printer.calibrated else FAILED_EXIT)
 

@@ -17,7 +17,7 @@ def test_a_cells_rates_are_of_its_shortest_and_middle_pass() -> None:
     assert a_product(1.0, 8).unit is Unit.FLOP_PER_SECOND
 
 
-def test_B_is_the_best_read_and_its_median_that_of_the_same_cell() -> None:
+def test_read_rate_is_the_best_read_and_its_median_that_of_the_same_cell() -> None:
     slower_but_steady = a_cell(10.0, kernel="dot product", seconds=(0.04,) * 10)
     found = a_calibration(slower_but_steady, a_cell(20.0))
     assert found.read is not None
@@ -41,7 +41,7 @@ def test_nothing_but_a_read_is_the_roof(work: Work) -> None:
     assert a_calibration(a_cell(60.0, work=work)).read is None
 
 
-def test_C_and_the_matrix_vector_rate_are_the_best_of_their_dtype() -> None:
+def test_product_and_matrix_vector_rates_are_the_best_of_their_dtype() -> None:
     cells = [a_product(4, 1), a_product(200, 1024), a_product(400, 1024, "bfloat16")]
     found = a_calibration(
         *cells, a_cell(7.0, work=Work.GEMV, threads=1), a_cell(9.0, work=Work.GEMV), a_cell(3.0, kernel="dot product")
@@ -49,14 +49,15 @@ def test_C_and_the_matrix_vector_rate_are_the_best_of_their_dtype() -> None:
     C, gemv = found.gemm("float32"), found.gemv("float32")
     assert C is not None
     assert gemv is not None
-    assert (C.value, C.symbol, C.source.split(", ")[1]) == (pytest.approx(200e9), "C", "1,024 rows")
+    assert C.value == pytest.approx(200e9)
+    assert (C.symbol, C.source.split(", ")[1]) == ("C", "1,024 rows")
     assert gemv.value == pytest.approx(9e9)
     assert found.gemv("float16") is None
     assert found.gemm("float16") is None
     assert found.dtypes(Work.GEMM) == ("float32", "bfloat16")
 
 
-def test_C_at_some_rows_lies_between_the_counts_measured_nearest() -> None:
+def test_the_rate_at_some_rows_lies_between_the_counts_measured_nearest() -> None:
     found = a_calibration(a_product(8, 1), a_product(9, 4), a_product(36, 16), a_product(30, 16), a_product(100, 1024))
     at = {rows: found.gemm_at("float32", rows) for rows in (1, 4, 8, 16, 5000)}
     rates = {rows: rate.value / 1e9 for rows, rate in at.items() if rate is not None}
@@ -144,7 +145,7 @@ def test_plateaus_are_told_where_small_arrays_read_faster_than_memory() -> None:
     assert list(findings(a_calibration(a_cell(20.0), sizes[-1]))) == []
 
 
-def test_a_probe_without_memory_says_why_B_is_not_known() -> None:
+def test_a_probe_without_memory_says_why_its_read_rate_is_not_known() -> None:
     shrunk = judged([a_cell(90.0, array_bytes=150 * MB)], CACHE_BYTES)
     found = a_calibration(*shrunk, load=replace(QUIET, available_bytes=375 * MB))
     assert found.read is None
@@ -180,4 +181,5 @@ def test_a_cell_line_notes_the_rejection_where_an_array_lives_or_the_shape() -> 
     assert cell_line(a_cell(work=Work.SIZE, array_bytes=MB), CACHE_BYTES).note == "lives in the last-level cache"
     assert cell_line(a_product(4, 1), CACHE_BYTES).note == "4×4"
     line = cell_line(a_product(4, 1))
-    assert (line.best.value, line.samples, line.array_bytes.value) == (pytest.approx(4e9), 3, 400 * MB)
+    assert line.best.value == pytest.approx(4e9)
+    assert (line.samples, line.array_bytes.value) == (3, 400 * MB)

@@ -41,9 +41,12 @@ def filled(count: int, dtype: torch.dtype, device: torch.device, threads: int) -
     block = _block(dtype, device)
 
     def write(bounds: tuple[int, int]) -> None:
-        for start in range(bounds[0], bounds[1], BLOCK_ELEMENTS):
-            end = min(bounds[1], start + BLOCK_ELEMENTS)
-            array[start:end].copy_(block[: end - start])
+        start = bounds[0]
+        while start < bounds[1]:
+            place = start % BLOCK_ELEMENTS
+            end = min(bounds[1], start + BLOCK_ELEMENTS - place)
+            array[start:end].copy_(block[place : place + end - start])
+            start = end
 
     if device.type == "cpu":
         in_own_threads([partial(write, bounds) for bounds in slices(count, threads)])
