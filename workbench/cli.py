@@ -213,7 +213,9 @@ def _add_split(commands: Commands) -> None:
     )
     split = _command(commands, "split", _lazy("ceilings", "split_memories"), about, columns)
     _add_model(split)
-    split.add_argument("--fast", type=positive, required=True, metavar="GBPS", help="GB/s of the fast memory")
+    split.add_argument("--fast", type=positive, metavar="GBPS", help="GB/s of the fast memory")
+    split.add_argument("--hardware", metavar="NAME", help="a device instead, whose memory also says what must be slow")
+    split.add_argument("--memory", type=positive, metavar="GB", help="GB of fast memory: what must be slow is added")
     split.add_argument("--slow", type=positive, required=True, metavar="GBPS", help="GB/s of the slower one")
     split.add_argument(
         "--slow-share",

@@ -3,7 +3,7 @@
 import math
 import re
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import Enum
@@ -71,8 +71,8 @@ def preset_folders(kind: Kind) -> tuple[Path, Path]:
 def load(kind: Kind, read: Callable[[Path], T], *folders: Path) -> Loaded[T]:
     """Every preset in `folders` (by default the shipped and the person's own), each made by `read` from its file.
 
-    A later folder's presets win. Of two with the same name in one folder the first file is kept, and that is told, as
-    is each file that `read` refuses with a WorkbenchError.
+    A later folder's presets win. Of two with the same name in one folder neither is used, and that is told, as is each
+    file that `read` refuses with a WorkbenchError.
     """
     by_name: dict[str, T] = {}
     problems: list[str] = []
@@ -88,8 +88,9 @@ def load(kind: Kind, read: Callable[[Path], T], *folders: Path) -> Loaded[T]:
             if key in files:
                 problems.append(
                     f"The preset {path}: name: {preset.name!r} is also the name of {files[key].name} in the same "
-                    "folder, which is the one used. Rename one of them."
+                    "folder, so neither is used. Rename one of them."
                 )
+                by_name.pop(key, None)
                 continue
             files[key] = path
             by_name[key] = preset
@@ -109,8 +110,19 @@ def find(what: str, name: str, loaded: Loaded[T], refused: type[WorkbenchError])
     found = loaded.by_name.get(name_key(name))
     if found is None:
         known = [preset.name for preset in loaded.by_name.values()]
-        raise refused(" ".join([unknown_name(what, name, known), *loaded.problems]))
+        raise refused(" ".join([unknown_name(what, name, known), *in_short(loaded.problems, name)]))
     return found
+
+
+def in_short(problems: Sequence[str], asked: str | None = None) -> Iterator[str]:
+    """The problem of a file that seems to be the one asked for, or the only one; of others their number."""
+    near = None if asked is None else next((p for p in problems if name_key(asked) in p.casefold()), None)
+    shown = near if near is not None or len(problems) != 1 else problems[0]
+    if shown is not None:
+        yield shown
+    others = len(problems) - (shown is not None)
+    if others:
+        yield f"{others} {'other ' if shown else ''}preset files have mistakes: `workbench presets` tells each."
 
 
 def read_preset(path: Path, struct: type[P], refused: type[WorkbenchError]) -> P:

@@ -12,11 +12,12 @@ from workbench import presets as shared
 from workbench.ceilings.memory_fit import needed
 from workbench.errors import SettingsError, unknown_name
 from workbench.experiments.settings import SweepSettings, check_settings
+from workbench.hardware.device import Device
 from workbench.hardware.devices import Devices, load_devices
 from workbench.hardware.machine import THIS_MACHINE
 from workbench.models.cache_types import CACHE_TYPE_BYTES, DEFAULT_CACHE_TYPE
 from workbench.models.presets import Presets, load_presets, preset_model
-from workbench.presets import Loaded, Ordinal, Preset, Text, find, mistake, name_key
+from workbench.presets import Loaded, Ordinal, Preset, Text, find, in_short, mistake, name_key
 from workbench.quantity import Quantity
 from workbench.record import headed
 from workbench.runs.measured_device import device_named
@@ -129,7 +130,7 @@ def opened_on(name: str | None) -> Track:
         return msgspec.structs.replace(here, models=(models.models[key].name, *here.models))
     known = [*tracks.tracks, *devices.devices, *models.models]
     problems = (*tracks.problems, *devices.problems, *models.problems)
-    raise SettingsError(" ".join([unknown_name("preset", name, known), *problems]))
+    raise SettingsError(" ".join([unknown_name("preset", name, known), *in_short(problems, name)]))
 
 
 def track(name: str, tracks: Tracks | None = None) -> Track:
@@ -148,6 +149,20 @@ def track_named(name: str, tracks: Tracks) -> Track | None:
     }
     asked = name_key(name)
     return named.get(asked) or named.get(asked.removeprefix("track").strip()) or named.get(asked.replace("-", " "))
+
+
+def hardware_named(name: str) -> Device:
+    """The device of that name, this machine, or the device of the track of that name.
+
+    Raises SettingsError with the nearest known device.
+    """
+    try:
+        return device_named(name)
+    except SettingsError:
+        found = track_named(name, load_tracks())
+        if found is None:
+            raise
+        return device_named(found.hardware)
 
 
 def read_track(path: Path, devices: Devices, models: Presets) -> Track:

@@ -141,5 +141,5 @@ def test_embedding_rows_that_take_longer_to_read_than_a_token_to_compute_leave_n
 
 
 def test_a_roofline_of_neither_a_model_nor_a_width_is_a_mistake_of_the_caller() -> None:
-    with pytest.raises(ValueError, match="a model or the bytes of a parameter"):
+    with pytest.raises(ValueError, match="that of a model, or of weights"):
         roofline.roofline(None, arithmetic_rate(1), bandwidth(1), batches=[1], prompts=[1])

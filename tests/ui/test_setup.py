@@ -83,20 +83,35 @@ async def test_an_unknown_name_is_refused_with_the_nearest(settings: dict[str, A
         await until(pilot, lambda: f"Did you mean {meant}?" in shown(app, "#setup-problem"))
 
 
-async def test_keys_are_text_only_during_an_edit() -> None:
+async def test_a_field_is_typed_over_or_edited_in_place_and_escape_undoes_either() -> None:
     app = an_app()
     async with app.run_test(size=SIZES[0]) as pilot:
         entry = field(app, "repeats")
         entry.focus()
-        await pilot.press("3")
+        await pilot.press("7", "escape")
         assert entry.value == "2"
-        await pilot.press("1")
-        entry.focus()
         await pilot.press("enter", "3", "escape")
         assert entry.value == "2"
         await pilot.press("enter", "3", "enter")
         assert entry.value == "23"
+        assert app.screen.query_one("#models").has_focus
+        entry.focus()
+        await pilot.press("4", "enter")
+        assert app.screen.query_one(SetupPane).settings().repeats == 4
+        entry.focus()
+        await pilot.press("2", "3", "enter")
         assert app.screen.query_one(SetupPane).settings().repeats == 23
+
+
+async def test_a_name_typed_on_a_field_never_acts_as_commands() -> None:
+    app = an_app()
+    async with app.run_test(size=SIZES[0]) as pilot:
+        await until(pilot, lambda: shown(app, "#plan") != "")
+        field(app, "model").focus()
+        await pilot.press(*"qwen3-1.7b", "enter")
+        await until(pilot, lambda: "qwen3-1.7b" in shown(app, "#plan"))
+        assert app.is_running
+        assert app.live is None
 
 
 async def test_choices_turn_and_up_and_down_move_between_fields() -> None:

@@ -1,7 +1,9 @@
 """One decode step of b sequences: its rates, its memory, and which limit binds it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import ClassVar
 
 from workbench.ceilings import experts, memory_fit
 from workbench.ceilings.box import Box
@@ -25,6 +27,11 @@ class Limit(StrEnum):
 class Ceiling:
     """The most a box could decode with b sequences of t tokens each; `fits` is None where M isn't known."""
 
+    explained_by: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "bound": ("seconds_per_step", "kv_share", "memory_needed_bytes"),
+        "fits": ("memory_needed_bytes", "memory_bytes"),
+    }
+
     model: str = headed("model")
     context: int = headed("context")
     batch: int = headed("batch")
@@ -38,6 +45,7 @@ class Ceiling:
     tokens_per_second_total: Quantity = headed("tok/s total")
     bound: Limit = headed("bound by")
     memory_needed_bytes: Quantity = headed("memory")
+    memory_bytes: Quantity | None = headed("of")
     fits: bool | None = headed("fits")
 
 
@@ -75,17 +83,19 @@ def ceiling(model: Model, t: int, b: int, element_bytes: float, box: Box) -> Cei
             formula="b / step",
             inputs=(arithmetic("sequences", b, Unit.COUNT, "b"), seconds),
         ),
-        bound=_limit(model, t, b, moved, kt, W, box, fits),
+        bound=limit(
+            W.value, kt.value, step_flop(model, t, b).value, box.B.value, None if box.C is None else box.C.value, fits
+        ),
         memory_needed_bytes=needed,
+        memory_bytes=box.M,
         fits=fits,
     )
 
 
-def _limit(
-    model: Model, t: int, b: int, moved: Quantity, kt: Quantity, W: Quantity, box: Box, fits: bool | None
-) -> Limit:
+def limit(W: float, cache: float, F: float, B: float, C: float | None, fits: bool | None = None) -> Limit:
+    """What binds a step that reads W and cache bytes at B bytes/s and does F operations at C, unknown where None."""
     if fits is False:
         return Limit.MEMORY
-    if box.C is not None and step_flop(model, t, b).value / box.C.value > moved.value / box.B.value:
+    if C is not None and (W + cache) / B < F / C:
         return Limit.ARITHMETIC
-    return Limit.CACHE if kt.value > W.value else Limit.WEIGHTS
+    return Limit.CACHE if cache > W else Limit.WEIGHTS

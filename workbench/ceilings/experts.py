@@ -129,13 +129,9 @@ def shortcut(model: Model) -> Shortcut:
     file = arithmetic("file", model.held_bytes, Unit.BYTES, "file", source=model.source)
     active, total = _counts(model)
     average = file.value / total.value
-    tables = sum(group.parameters for group in model.groups if group.read is Read.ONE_ROW)
-    uncounted = active.value - model.read_parameters
-    counts_tables = abs(uncounted - tables) < abs(uncounted)
-    deviations = [
-        _deviation(model, group, average, counts_tables) for group in model.groups if group.read is not Read.NONE
-    ]
-    rounding = uncounted - (tables if counts_tables else 0)
+    counted = _counted_unread(model, active.value)
+    deviations = [_deviation(model, group, average, counted) for group in model.groups]
+    rounding = active.value - model.read_parameters - sum(group.parameters for group in counted)
     deviations.append(Deviation("rounding", -average * rounding, "the counts are rounded, or count other parts"))
     return Shortcut(
         shortcut=shortcut_bytes(file, active, total),
@@ -150,10 +146,23 @@ def shortcut(model: Model) -> Shortcut:
     )
 
 
-def _deviation(model: Model, group: TensorGroup, average: float, counts_tables: bool) -> Deviation:
-    if group.read is Read.ONE_ROW:
-        parameters = group.parameters if counts_tables else 0
-        why = "the whole table counts as active, one row of it is read" if counts_tables else "one row is read"
+def _counted_unread(model: Model, active: float) -> tuple[TensorGroup, ...]:
+    """Groups a token is not multiplied by that a count of active parameters takes in: those that bring it nearest."""
+    unread = model.read_parameters
+    counted: tuple[TensorGroup, ...] = ()
+    for read in (Read.ONE_ROW, Read.NONE):
+        groups = tuple(group for group in model.groups if group.read is read)
+        more = unread + sum(group.parameters for group in groups)
+        if abs(active - more) < abs(active - unread):
+            unread, counted = more, (*counted, *groups)
+    return counted
+
+
+def _deviation(model: Model, group: TensorGroup, average: float, counted: tuple[TensorGroup, ...]) -> Deviation:
+    if group.read in (Read.ONE_ROW, Read.NONE):
+        parameters = group.parameters if group in counted else 0
+        what = "one row of it is read" if group.read is Read.ONE_ROW else "decoding never reads it"
+        why = f"all of it counts as active, {what}" if parameters else what
     else:
         parameters = model.read_of(group, group.parameters)
         each = group.bytes / group.parameters if group.parameters else 0.0

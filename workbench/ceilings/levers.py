@@ -217,7 +217,10 @@ def _factor(after: Quantity, before: Quantity) -> Quantity:
         after.value / before.value,
         Unit.TIMES,
         formula="with / without",
-        inputs=(replace(after, symbol="with"), replace(before, symbol="without")),
+        inputs=(
+            replace(after, symbol="with", name=f"the lever, {after.name}"),
+            replace(before, symbol="without", name=f"the lever, {before.name}"),
+        ),
     )
 
 

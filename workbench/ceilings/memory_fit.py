@@ -11,6 +11,8 @@ from workbench.record import headed
 FLOAT32_BYTES = 4
 ENGINE_BYTES = 400_000_000
 """What Python, torch and transformers take before a model is loaded (measured, CPU build of torch 2.13)."""
+MOST_SEQUENCES = 1 << 20
+"""Where a search for the largest batch ends."""
 LONGEST_CONTEXT = 1 << 24
 """Where a search for the longest context ends for a model that states no limit."""
 
@@ -113,25 +115,34 @@ class MemoryNeed:
         return max(self.activations + self.repacked + self.appended, self.loading - self.cache)
 
     @property
+    def beside_loaded(self) -> int:
+        """What a model that is loaded already takes to run."""
+        return self.cache + self.working
+
+    @property
     def total(self) -> int:
         """All of it."""
         return self.weights + self.cache + self.working + self.engine
 
 
-def activation_bytes(model: Model, n: int, element_bytes: int) -> int:
-    """Bytes a pass over n tokens holds at most: rows of the widest layer, and float32 logits of one position.
+def activation_bytes(model: Model, n: int, element_bytes: int, positions: int = 1) -> int:
+    """Bytes a pass over n tokens holds at most: rows of the widest layer, and float32 logits of some positions.
 
     Hidden states, the three feed-forward rows and the query, key and value rows live at the same time.
     """
     feed_forward = _feed_forward_width(model)
     attention = max((layer.heads * layer.head_dim for layer in model.attention_layers), default=model.hidden)
     row = 4 * model.hidden + 3 * feed_forward + 4 * attention
-    return n * row * element_bytes + 3 * model.vocabulary * 4
+    return n * row * element_bytes + 3 * positions * model.vocabulary * 4
 
 
-def memory_need(model: Model, prompt: int, new_tokens: int, element_bytes: int, batch: int = 1) -> MemoryNeed:
+def memory_need(
+    model: Model, prompt: int, new_tokens: int, element_bytes: int, batch: int = 1, pass_tokens: int | None = None
+) -> MemoryNeed:
     """Bytes needed to prefill `prompt` tokens and decode up to `new_tokens` after them with transformers on torch.
 
+    Each of `batch` sequences holds as many; `pass_tokens` is what one pass of the prefill takes of all of them
+    together, all their tokens where it is not given.
     Appending copies the cache, and the heap keeps holes of about its size (peaks measured on the Qwen3-0.6B shape at
     2,048 and 4,096 tokens). For half-width types oneDNN lays a matrix out anew before it multiplies: the output head
     is the largest (seen with torch 2.13 on a CPU). A GGUF is held beside its largest tensor while it is dequantised.
@@ -140,7 +151,7 @@ def memory_need(model: Model, prompt: int, new_tokens: int, element_bytes: int, 
     return MemoryNeed(
         weights=model.resident_bytes,
         cache=cache,
-        activations=activation_bytes(model, batch * prompt, element_bytes),
+        activations=activation_bytes(model, pass_tokens or batch * prompt, element_bytes, positions=batch),
         repacked=model.head_parameters * element_bytes if element_bytes < FLOAT32_BYTES else 0,
         appended=cache,
         loading=(model.file_bytes or 0) + model.head_parameters * FLOAT32_BYTES if model.kind is ModelKind.GGUF else 0,
@@ -151,6 +162,11 @@ def longest_prompt(model: Model, new_tokens: int, element_bytes: int, available:
     """The longest prompt whose need is at most `available` bytes; 0 where not even one token fits."""
     most = model.context_limit or 1 << 20
     return _last(most, lambda n: memory_need(model, n, new_tokens, element_bytes).total <= available)
+
+
+def most_sequences(need: Callable[[int], MemoryNeed], beside_loaded: int) -> int:
+    """The most sequences for whose `need` there are bytes beside a loaded model; 0 where not even one fits."""
+    return _last(MOST_SEQUENCES, lambda b: need(b).beside_loaded <= beside_loaded)
 
 
 def _last(most: int, fits: Callable[[int], bool]) -> int:

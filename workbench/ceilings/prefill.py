@@ -40,16 +40,16 @@ def attention_flop(model: Model, n: int) -> int:
     return total
 
 
-def flop(model: Model, n: int) -> Quantity:
-    """2·N·n, the head once, and attention's n² term: operations of a prefill of n tokens."""
+def flop(model: Model, n: int, b: int = 1) -> Quantity:
+    """2·N·n, the head once, and attention's n² term: operations of a prefill of n tokens, for each of b sequences."""
     N = multiplied_parameters(model)
     head, attention = 2 * _head(model), attention_flop(model, n)
     return arithmetic(
         "operations of the prefill",
-        2 * N * n + head + attention,
+        b * (2 * N * n + head + attention),
         Unit.FLOP,
         "F",
-        "2·N·n + head + attention",
+        "2·N·n + head + attention" if b == 1 else "b·(2·N·n + head + attention)",
         (
             arithmetic(
                 "parameters each token is multiplied by, without the head",
@@ -67,17 +67,21 @@ def flop(model: Model, n: int) -> Quantity:
                 "attention",
                 source=model.source,
             ),
+            *([arithmetic("sequences", b, Unit.COUNT, "b")] if b > 1 else ()),
         ),
     )
 
 
-def seconds(model: Model, n: int, B: Quantity, C: Quantity | None) -> Quantity:
-    """max(F/C, W/B): the least a prefill of n tokens can take; its bytes alone decide where C isn't known."""
-    W = weights_read(model, n)
+def seconds(model: Model, n: int, B: Quantity, C: Quantity | None, b: int = 1) -> Quantity:
+    """max(F/C, W/B): the least a prefill of n tokens of each of b sequences can take; bytes alone where C isn't known.
+
+    It is one pass: each further one, where memory does not hold it, fetches the weights again.
+    """
+    W = weights_read(model, n * b)
     name = "least time of the prefill"
     if C is None:
         return arithmetic(name, W.value / B.value, Unit.SECONDS, "TTFT", "W / B", (W, B))
-    F = flop(model, n)
+    F = flop(model, n, b)
     return arithmetic(
         name,
         max(F.value / C.value, W.value / B.value),

@@ -1,5 +1,6 @@
 """The roofline: operations done for each byte moved, against the ratio that the box can keep up."""
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -64,6 +65,32 @@ def tokens_at_ridge(bytes_per_parameter: Quantity, C: Quantity, B: Quantity) -> 
         Unit.TOKENS,
         formula="ridge · bytes_per_parameter / 2",
         inputs=(crossing, bytes_per_parameter),
+    )
+
+
+def model_tokens_at_ridge(model: Model, C: Quantity, B: Quantity) -> Quantity | None:
+    """The tokens of a pass at which the weights' intensity meets the ridge, experts touched counted; caches are not.
+
+    More tokens touch more experts, so a mixture meets it far later than its bytes a parameter suggest. None where it
+    never does.
+    """
+    crossing = ridge(C, B)
+
+    def past_ridge(n: int) -> bool:
+        return 2 * model.read_parameters * n / weights_read(model, n).value >= crossing.value
+
+    if not past_ridge(LARGEST_BATCH):
+        return None
+    W = weights_read(model, 1 + bisect_left(range(1, LARGEST_BATCH), True, key=past_ridge))
+    N = arithmetic(
+        "parameters a token is multiplied by", model.read_parameters, Unit.PARAMETERS, "N", source=model.source
+    )
+    return arithmetic(
+        "tokens of a pass at the ridge",
+        crossing.value * W.value / (2 * N.value),
+        Unit.TOKENS,
+        formula="ridge · W / (2·N)",
+        inputs=(crossing, W, N),
     )
 
 
@@ -151,7 +178,7 @@ class Roofline:
     bandwidth_bytes_per_second: Quantity
     ridge_flop_per_byte: Quantity
     bytes_per_parameter: Quantity
-    tokens_at_ridge: Quantity
+    tokens_at_ridge: Quantity | None
     points: tuple[RooflinePoint, ...]
     model: str | None = None
     context: int | None = None
@@ -180,10 +207,10 @@ def roofline(
 ) -> Roofline:
     """The roof, and decode steps and prefills under it: a model's own, or those of any weights of that width.
 
-    With `bytes_per_parameter` the weights' intensity alone is taken, also of a model. Raises ValueError for neither.
+    Raises ValueError unless exactly one of the two is given: a model has bytes of its own.
     """
-    if model is None and bytes_per_parameter is None:
-        raise ValueError("a roofline needs a model or the bytes of a parameter")
+    if (model is None) == (bytes_per_parameter is None):
+        raise ValueError("a roofline is that of a model, or of weights of some bytes a parameter")
     width = bytes_per_parameter
     if width is None:
         assert model is not None
@@ -198,7 +225,7 @@ def roofline(
         bandwidth_bytes_per_second=B,
         ridge_flop_per_byte=ridge(C, B),
         bytes_per_parameter=width,
-        tokens_at_ridge=tokens_at_ridge(width, C, B),
+        tokens_at_ridge=tokens_at_ridge(width, C, B) if model is None else model_tokens_at_ridge(model, C, B),
         points=tuple(point(work, count, I, C, B) for work, count, I in [*steps, *passes]),
         model=None if model is None else model.name,
         context=None if model is None else t,
@@ -219,22 +246,16 @@ def batch_at_ridge(model: Model, t: int, element_bytes: float, C: Quantity, B: Q
 
     if not past_ridge(LARGEST_BATCH):
         return None
-    low, high = 1, LARGEST_BATCH
-    while low < high:
-        middle = (low + high) // 2
-        if past_ridge(middle):
-            high = middle
-        else:
-            low = middle + 1
-    return low
+    return 1 + bisect_left(range(1, LARGEST_BATCH), True, key=past_ridge)
 
 
 def sentences(found: Roofline) -> Iterator[str]:
     """What the roof says in words: the ridge, and what stops a growing batch."""
+    width = f"weights of {found.bytes_per_parameter.value:.3g} bytes a parameter"
+    met = f"meet it at {found.tokens_at_ridge} in one pass" if found.tokens_at_ridge else "never meet it"
     yield (
-        f"The ridge is at {found.ridge_flop_per_byte}: weights of {found.bytes_per_parameter.value:.3g} bytes a "
-        f"parameter meet it at {found.tokens_at_ridge} in one pass. A multiply-add counts as two operations; "
-        "intensities that count it as one are half of these."
+        f"The ridge is at {found.ridge_flop_per_byte}: {width} {met}, caches not counted. A multiply-add counts as two "
+        "operations; intensities that count it as one are half of these."
     )
     if found.model is None:
         return

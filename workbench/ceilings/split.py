@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from workbench.ceilings.decode import bytes_per_step
+from workbench.ceilings.memory_fit import needed
 from workbench.errors import SettingsError
 from workbench.models.model import Model
 from workbench.quantity import Quantity, Unit, arithmetic
@@ -39,6 +40,22 @@ class Split:
     seconds_per_step: Quantity = headed("least step")
     tokens_per_second: Quantity = headed("tok/s")
     slowdown: Quantity = headed("slower")
+
+
+def share_that_must_be_slow(model: Model, t: int, element_bytes: float, M: Quantity) -> Quantity:
+    """1 − M/need, at least 0: the share of weights and cache that M bytes of fast memory don't hold.
+
+    Of the bytes read it is the same share where what is read lies spread evenly over both.
+    """
+    need = needed(model, t, element_bytes)
+    return arithmetic(
+        "share that doesn't fit in the fast memory",
+        max(0.0, 1 - M.value / need.value) if need.value else 0.0,
+        Unit.SHARE,
+        "f",
+        "1 − M / need",
+        (M, need),
+    )
 
 
 def split(model: Model, t: int, element_bytes: float, B_fast: Quantity, B_slow: Quantity, f: float) -> Split:

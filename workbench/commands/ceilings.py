@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 from workbench.ceilings import batch, latency, levers, memory_fit, prefill, roofline, split
@@ -18,6 +19,7 @@ from workbench.output import Format, note, print_json, print_records, print_tabl
 from workbench.quantity import Origin, Quantity, Unit
 from workbench.record import cells, format_cell_number, headings, written
 from workbench.runs.measured_device import device_named
+from workbench.tracks import hardware_named
 
 CONTEXTS = (0, 4_096, 32_768)
 BATCHES = (1, 4, 16, 64)
@@ -50,7 +52,9 @@ def ceiling(options: argparse.Namespace) -> int:
         else:
             _print_side_by_side([model.name for model in models], found, places)
     for model, records, box in zip(models, found, boxes, strict=True):
-        _say_limits(model, records, box)
+        _say_limits(model, records, box, options.format)
+    if any(box.C is None for box in boxes) and any(b > 1 for _, b in places):
+        note("No arithmetic rate is known here, so the bytes alone decide: --compute gives one.")
     return 0
 
 
@@ -65,7 +69,8 @@ def prefill_times(options: argparse.Namespace) -> int:
     print_records(found, options.format, without=("model", "crossover_tokens"))
     if options.format is Format.TABLE:
         print(f"\n{_crossover_sentence(found[0])}")
-    _say_notes(model)
+    _say_context(model, max(options.prompts), options.format)
+    _say_notes(model, options.format)
     return 0
 
 
@@ -81,24 +86,32 @@ def fit(options: argparse.Namespace) -> int:
         print(f"{_label(model, options.dtype)} · cache in {options.kv_dtype} · {memory}")
     print_records(found, options.format, without=("model",))
     if options.format is Format.TABLE:
-        note("Engines add buffers of their own, and may reserve sliding layers' caches in full: neither is counted.")
-    _say_notes(model)
+        print("Engines add buffers of their own, and may reserve sliding layers' caches in full: neither is counted.")
+    _say_context(model, max(options.context), options.format)
+    _say_notes(model, options.format)
     return 0
 
 
 def split_memories(options: argparse.Namespace) -> int:
     """A model's reads over two memories."""
-    model = _model(options.model, options.dtype)
-    fast = _given("rate of the fast memory", options.fast * 1e9, Unit.BYTES_PER_SECOND, "B_fast")
+    model, fast, must = _model(options.model, options.dtype), _fast_rate(options), None
     slow = _given("rate of the slower memory", options.slow * 1e9, Unit.BYTES_PER_SECOND, "B_slow")
     element_bytes = CACHE_TYPE_BYTES[options.kv_dtype]
-    found = [split.split(model, options.context, element_bytes, fast, slow, f) for f in options.slow_share]
+    M = _memory_beside(options)
+    if M is not None:
+        must = split.share_that_must_be_slow(model, options.context, element_bytes, M)
+    given = options.slow_share if must is None else sorted({*options.slow_share, must.value})
+    found = [split.split(model, options.context, element_bytes, fast, slow, f) for f in given]
     if options.format is Format.TABLE:
         print(f"{_label(model, options.dtype)} · {options.context:,} tokens of context · fast {fast}, slow {slow}")
     print_records(found, options.format, without=("model", "context"))
+    if must is not None:
+        need = f"holds all but {must} of the bytes" if must.value else "holds all of it"
+        _say(f"{M} of fast memory {need}; a mixture's experts are taken to be spread evenly.", options.format)
     if fast.value < slow.value:
-        note(f"The slower memory, {slow}, is the faster one here: the two were given the other way round.")
-    _say_notes(model)
+        _say(f"The slower memory, {slow}, is the faster one: the two were given the other way round.", options.format)
+    _say_context(model, options.context, options.format)
+    _say_notes(model, options.format)
     return 0
 
 
@@ -133,6 +146,13 @@ def roofline_points(options: argparse.Namespace) -> int:
     box, element_bytes = _box(options, device, model), CACHE_TYPE_BYTES[options.kv_dtype]
     if box.C is None:
         raise SettingsError("No arithmetic rate is known here. Give it in TFLOP/s, as in --peak 100.")
+    if model is not None and options.bytes_per_parameter is not None:
+        raise SettingsError(
+            f"{model.name} has bytes a parameter of its own. Leave --bytes-per-parameter out, or the model; --dtype "
+            "holds the model's weights in another type."
+        )
+    if model is None and options.context:
+        raise SettingsError("--context needs a model: weights alone have no cache. Name one, or leave it out.")
     found = roofline.roofline(
         model,
         box.C,
@@ -142,7 +162,7 @@ def roofline_points(options: argparse.Namespace) -> int:
         t=options.context,
         element_bytes=element_bytes,
         bytes_per_parameter=None
-        if options.bytes_per_parameter is None and model is not None
+        if model is not None
         else _given(
             "bytes a parameter",
             options.bytes_per_parameter or HALF_PRECISION_BYTES,
@@ -165,7 +185,8 @@ def roofline_points(options: argparse.Namespace) -> int:
             for sentence in roofline.sentences(found):
                 print(sentence)
     if model is not None:
-        _say_notes(model)
+        _say_context(model, options.context, options.format)
+        _say_notes(model, options.format)
     return 0
 
 
@@ -191,7 +212,7 @@ def _print_levers(
         ]
         print_records(records, options.format)
     for model, here, box in zip(models, now, boxes, strict=True):
-        _say_limits(model, [here], box)
+        _say_limits(model, [here], box, options.format)
 
 
 def _print_columns(found: Sequence[Ceiling], places: Sequence[tuple[int, int]]) -> None:
@@ -199,11 +220,11 @@ def _print_columns(found: Sequence[Ceiling], places: Sequence[tuple[int, int]]) 
     first, several = places[0][1], _contexts_of_several(places)
     contexts = [c for c in found if c.batch == first]
     if len(contexts) > 1 or not several:
-        print_records(contexts, Format.TABLE, without=("model",))
+        print_records(contexts, Format.TABLE, without=("model", "memory_bytes"))
     for context, _ in several:
         if len(contexts) > 1:
             print()
-        print_records([c for c in found if c.context == context], Format.TABLE, without=("model",))
+        print_records([c for c in found if c.context == context], Format.TABLE, without=("model", "memory_bytes"))
 
 
 def _print_side_by_side(
@@ -236,11 +257,13 @@ def _batch_cell(found: Sequence[Mapping[int, Ceiling]], model: int, b: int) -> s
 
 
 def _rate_and_bytes(found: Ceiling) -> str:
-    return f"{_tenths(found.tokens_per_second_each.value)}  {found.bytes_per_step.value / 1e9:>5.1f} GB"
+    unfit = "!" if found.fits is False else ""
+    return f"{unfit}{_tenths(found.tokens_per_second_each.value)}  {found.bytes_per_step.value / 1e9:>5.1f} GB"
 
 
 def _each_and_total(found: Ceiling) -> str:
-    return f"{_tenths(found.tokens_per_second_each.value)} / {found.tokens_per_second_total.value:>5,.0f}"
+    unfit = "!" if found.fits is False else ""
+    return f"{unfit}{_tenths(found.tokens_per_second_each.value)} / {found.tokens_per_second_total.value:>5,.0f}"
 
 
 def _tenths(rate: float) -> str:
@@ -273,20 +296,8 @@ def _model(name: str, dtype: str | None) -> Model:
 def _device(options: argparse.Namespace) -> Device | None:
     """The device or track named; this machine where no rate was given instead, None where one was."""
     if options.hardware is not None:
-        return _named(options.hardware)
+        return hardware_named(options.hardware)
     return None if options.bandwidth is not None else device_named(THIS_MACHINE)
-
-
-def _named(name: str) -> Device:
-    try:
-        return device_named(name)
-    except SettingsError:
-        from workbench.tracks import load_tracks, track_named
-
-        track = track_named(name, load_tracks())
-        if track is None:
-            raise
-        return device_named(track.hardware)
 
 
 def _box(options: argparse.Namespace, device: Device | None, model: Model | None) -> Box:
@@ -325,13 +336,40 @@ def _crossover_sentence(found: PrefillCeiling) -> str:
         return "The bytes take longer than the arithmetic at every prompt length here: there is no n*."
     if found.crossover_tokens is None:
         return "No arithmetic rate is known here, so the bytes alone decide: give --compute for the other clock and n*."
+    N = next(figure for figure in found.crossover_tokens.inputs if figure.symbol == "N")
     return (
-        f"n* = {found.crossover_tokens.formula} = {found.crossover_tokens}: there arithmetic overtakes fetching the "
-        "weights. Attention and the output head are not in it, and bring it a little earlier."
+        f"n* = {found.crossover_tokens.formula} = {found.crossover_tokens}, where N = {N} leaves the output head out: "
+        "there arithmetic overtakes fetching the weights. Attention and the head bring it a little earlier."
     )
 
 
-def _say_limits(model: Model, found: Sequence[Ceiling], box: Box) -> None:
+def _fast_rate(options: argparse.Namespace) -> Quantity:
+    """B of the fast memory: given, or the named device's."""
+    if options.fast is not None:
+        return _given("rate of the fast memory", options.fast * 1e9, Unit.BYTES_PER_SECOND, "B_fast")
+    if options.hardware is None:
+        raise SettingsError("The fast memory's rate is missing: give --fast in GB/s, or --hardware with a device.")
+    return replace(hardware_named(options.hardware).bandwidth, symbol="B_fast")
+
+
+def _memory_beside(options: argparse.Namespace) -> Quantity | None:
+    """M of the fast memory: given, or the named device's; None where neither was."""
+    if options.memory is not None:
+        return _given("fast memory", options.memory * 1e9, Unit.BYTES, "M")
+    return None if options.hardware is None else hardware_named(options.hardware).memory
+
+
+def _say(text: str, chosen: Format) -> None:
+    """A line under a table; in JSON and CSV, which stand alone on standard output, beside them."""
+    print(f"! {text}") if chosen is Format.TABLE else note(text)
+
+
+def _say_context(model: Model, longest: int, chosen: Format) -> None:
+    if model.context_limit is not None and longest > model.context_limit:
+        _say(f"{model.name} was made for contexts of up to {model.context_limit:,} tokens.", chosen)
+
+
+def _say_limits(model: Model, found: Sequence[Ceiling], box: Box, chosen: Format) -> None:
     """What a person must know of a table: what does not fit, what is past the model's context, what is not modelled."""
     unfit = [c for c in found if c.bound is Limit.MEMORY]
     if unfit:
@@ -339,13 +377,12 @@ def _say_limits(model: Model, found: Sequence[Ceiling], box: Box) -> None:
         at = f"batch {least.batch:,} at {least.context:,} tokens"
         all_of_them = len(unfit) == len(found)
         which = f": even {at} needs" if all_of_them else f" from {at} on, which needs"
-        note(f"{model.name} does not fit in {box.M}{which} {least.memory_needed_bytes}.")
-    if model.context_limit is not None and any(c.context > model.context_limit for c in found):
-        note(f"{model.name} was made for contexts of up to {model.context_limit:,} tokens.")
-    _say_notes(model)
+        _say(f"{model.name} does not fit in {box.M}{which} {least.memory_needed_bytes}.", chosen)
+    _say_context(model, max(c.context for c in found), chosen)
+    _say_notes(model, chosen)
 
 
-def _say_notes(model: Model) -> None:
+def _say_notes(model: Model, chosen: Format) -> None:
     """What isn't modelled of it; a preset's notes are on where its figures come from, and `presets NAME` shows them."""
     for sentence in () if model.kind is ModelKind.PRESET else model.notes:
-        note(f"{model.name}: {sentence}")
+        _say(f"{model.name}: {sentence}", chosen)

@@ -16,7 +16,7 @@ from workbench.models.model import Model
 from workbench.models.presets import load_presets, model_of
 from workbench.models.resolve import resolve
 from workbench.output import Format, note, print_json, print_records, print_table
-from workbench.presets import name_key
+from workbench.presets import in_short, name_key
 from workbench.quantity import Quantity
 from workbench.record import written
 from workbench.runs.measured_device import device_named
@@ -83,7 +83,7 @@ def _show(name: str, chosen: Format) -> int:
     else:
         known = [*tracks.tracks, *devices.devices, *models.models]
         problems = (*tracks.problems, *devices.problems, *models.problems)
-        raise SettingsError(" ".join([unknown_name("preset", name, known), *problems]))
+        raise SettingsError(" ".join([unknown_name("preset", name, known), *in_short(problems, name)]))
     return 0
 
 

@@ -5,7 +5,7 @@ from dataclasses import asdict
 
 from workbench.output import Format, RowTable, json_text, note, print_json, print_records
 from workbench.runs.export import csv_text, records, write_text
-from workbench.runs.row import SWEEP_TABLE, labels
+from workbench.runs.row import labels
 from workbench.runs.store import Store
 
 
@@ -48,7 +48,7 @@ def show(options: argparse.Namespace) -> int:
             print(f"{run.run_id} · {run.kind} · {run.started_at} · {run.status}{' · ' + run.note if run.note else ''}")
             if rows:
                 print(labels(rows[0][0]))
-            table = RowTable(SWEEP_TABLE)
+            table = RowTable(run.kind)
             for row, _ in rows:
                 table.print_row(row)
     return 0
@@ -71,4 +71,4 @@ def export(options: argparse.Namespace) -> int:
 
 def _say_if_empty(run_id: str, rows: int) -> None:
     if not rows:
-        note(f"{run_id} has no rows: it ended before its first prompt length was measured.")
+        note(f"{run_id} has no rows: it ended before its first point was measured.")

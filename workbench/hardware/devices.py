@@ -9,7 +9,7 @@ import msgspec
 from workbench import presets
 from workbench.errors import SettingsError
 from workbench.hardware.device import Device
-from workbench.presets import Loaded, Ordinal, Positive, Preset, Text, find, mistake
+from workbench.presets import Loaded, Ordinal, Positive, Preset, Text, find, mistake, name_key
 from workbench.quantity import Origin, Quantity, Unit
 
 GIGA, TERA = 1e9, 1e12
@@ -94,7 +94,10 @@ def device(name: str, devices: Devices | None = None) -> Device:
     Raises SettingsError with the nearest known name when there is none.
     """
     devices = devices or load_devices()
-    return find("device", name, Loaded(devices.devices, devices.problems), SettingsError)
+    # People write RTX 5090 where the preset is rtx-5090.
+    dashed = "-".join(name.split())
+    asked = dashed if name_key(dashed) in devices.devices else name
+    return find("device", asked, Loaded(devices.devices, devices.problems), SettingsError)
 
 
 def read_device(path: Path) -> Device:

@@ -13,12 +13,12 @@ def key_line(pane: str, focused: Widget | None, busy: bool, has_run: bool) -> st
     """The keys that do something now."""
     if isinstance(focused, Entry) and focused.editing:
         return SEPARATOR.join(("enter keep", "esc undo", "^q quit"))
-    keys = ["x stop" if busy else "r run"]
+    if isinstance(focused, Entry):
+        return SEPARATOR.join(("type or enter edit", "tab next", "esc leave", "^p palette", "^q quit"))
+    keys = ["x stop"] if busy else ["r to setup" if pane == "ceiling" else "r run"]
     if has_run:
         keys.append("e export")
-    if isinstance(focused, Entry):
-        keys.append("enter edit")
-    elif isinstance(focused, Choice):
+    if isinstance(focused, Choice):
         keys.append("←→ change")
     elif isinstance(focused, Strip):
         keys.append("enter box")

@@ -55,6 +55,7 @@ log = logging.getLogger(__name__)
 
 MOST_CASES = 12
 """Contexts or batches in one table: what still can be read."""
+READING_AFTER_S = 0.3
 MOST = 10**12
 """Past it a count of tokens or sequences is a slip of the finger."""
 
@@ -187,10 +188,17 @@ class CeilingPane(Vertical):
         except SettingsError as error:
             self._asked = None
             self._say(str(error))
+            self._mark_stale(True)
             return
         if fields != self._asked:
             self._asked = fields
+            self.set_timer(READING_AFTER_S, partial(self._say_reading, fields))
             self.run_worker(partial(self._look_up, fields), thread=True, exclusive=True, group="ceiling")
+
+    def _say_reading(self, fields: CeilingFields) -> None:
+        """Say what is waited for, where the answer is not there yet."""
+        if fields == self._asked and (self._shown is None or self._shown.fields != fields):
+            self._say(f"reading {', '.join(fields.models)} …")
 
     def look_again(self) -> None:
         """Look up the same fields anew: this machine's rates may have been measured since."""
@@ -228,9 +236,12 @@ class CeilingPane(Vertical):
         """Bars are as long as there is room."""
         self._show_bars()
 
+    @on(Entry.Kept)
     def action_to_tables(self) -> None:
-        """Leave the field."""
+        """Leave the field, for the first table."""
         self.query_one("#context-table").focus()
+        for place in ("#ceiling-body", "#ceiling-left"):
+            self.query_one(place, VerticalScroll).scroll_home(animate=False)
 
     def _look_up(self, fields: CeilingFields) -> None:
         self.app.call_from_thread(self._show, look_up(fields))
@@ -238,11 +249,12 @@ class CeilingPane(Vertical):
     def _show(self, shown: Shown) -> None:
         if shown.fields != self._asked:
             return
-        self._shown = shown
         self._say(shown.problem)
         found, device = shown.found, shown.device
+        self._mark_stale(found is None)
         if found is None or device is None:
             return
+        self._shown = shown
         several = len(shown.fields.models) > 1
         figures = [figure for figure in (found.box.B, found.box.C, found.box.M) if figure is not None]
         self.query_one("#ceiling-box", Explained).show(
@@ -250,7 +262,8 @@ class CeilingPane(Vertical):
             device.title,
             _box_lines(device, figures),
         )
-        self._put("context-heading", f"over context, batch {found.first_batch} · {shown.held}")
+        name = "" if several else f"{found.chosen.name} "
+        self._put("context-heading", f"{name}over context, batch {found.first_batch:,} · {shown.held}")
         self._table("context").show(found.over_context, OVER_CONTEXT_SEVERAL if several else OVER_CONTEXT)
         self._put("batch-heading", f"over batch, {found.batch_context:,} tokens in each sequence")
         self._table("batch").show(found.over_batch, OVER_BATCH_SEVERAL if several else OVER_BATCH)
@@ -270,7 +283,7 @@ class CeilingPane(Vertical):
         self._table("levers").show(found.levers, LEVERS)
         self._show_why()
         title, picture = growth_picture(found.growth)
-        self.query_one("#growth-chart", Chart).show(picture, title)
+        self.query_one("#growth-chart", Chart).show(picture, f"{title}, {found.chosen.name}" if several else title)
         self._show_roof(found.roof)
 
     def _show_roof(self, roof: Roofline | None) -> None:
@@ -284,9 +297,14 @@ class CeilingPane(Vertical):
         chart.show(picture, title)
         said = list(sentences(roof))
         words.show(
-            f"ridge {roof.ridge_flop_per_byte}, met by {roof.tokens_at_ridge} a pass",
+            f"ridge {roof.ridge_flop_per_byte}, met by {roof.tokens_at_ridge or 'no number of tokens'} a pass",
             "Roofline",
-            [*said, "", *explain(roof.ridge_flop_per_byte), "", *explain(roof.tokens_at_ridge)],
+            [
+                *said,
+                "",
+                *explain(roof.ridge_flop_per_byte),
+                *(explain(roof.tokens_at_ridge) if roof.tokens_at_ridge else ()),
+            ],
         )
 
     def _show_bars(self) -> None:
@@ -328,6 +346,10 @@ class CeilingPane(Vertical):
 
     def _table(self, name: str) -> RecordTable:
         return self.query_one(f"#{name}-table", RecordTable)
+
+    def _mark_stale(self, stale: bool) -> None:
+        """Dim what belongs to earlier fields."""
+        self.query_one("#ceiling-body").set_class(stale, "-stale")
 
     def _say(self, problem: str) -> None:
         self.query_one("#ceiling-problem", Static).display = bool(problem)

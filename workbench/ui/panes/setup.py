@@ -20,6 +20,7 @@ from workbench.hardware.machine import THIS_MACHINE, this_machine
 from workbench.models.model import DTYPE_BYTES
 from workbench.models.presets import load_presets
 from workbench.models.resolve import find_models
+from workbench.presets import in_short
 from workbench.quantity import Origin
 from workbench.runs.measured_device import this_device
 from workbench.tracks import Track, load_tracks, suited, track_settings
@@ -179,7 +180,7 @@ class SetupPane(Vertical):
         self.query_one("#plan", Static).update("\n".join(plan_lines(planned)) if planned else "")
         run, refused = run_line(planned)
         self.query_one("#setup-problem", Static).update(
-            "\n\n".join(filter(None, (problem or refused, *self._preset_problems)))
+            "\n\n".join(filter(None, (problem or refused, *in_short(self._preset_problems))))
         )
         self.query_one("#setup-run", Static).update(run)
         self.post_message(self.SettingsChanged(planned))
@@ -214,6 +215,7 @@ class SetupPane(Vertical):
         if self._painted:
             self.check()
 
+    @on(Entry.Kept)
     def action_back_to_models(self) -> None:
         """Leave the field."""
         self.query_one("#models").focus()

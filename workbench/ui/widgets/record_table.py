@@ -80,6 +80,9 @@ def cell_explanation(record: Any, name: str) -> TextScreen:
     found, heads = cells(record), headings(record)
     value = found[name]
     lines = list(explain(value)) if isinstance(value, Quantity) else [f"{heads[name]}: {written(value)}"]
+    for other in getattr(record, "explained_by", {}).get(name, ()):
+        if isinstance(found[other], Quantity):
+            lines += ["", *explain(found[other])]
     case = [
         f"{heads[key]} {written(cell)}" for key, cell in found.items() if isinstance(cell, str | int) and key != name
     ]
