@@ -1,11 +1,11 @@
 """Stand-ins with known answers: a row, and an engine whose every timing is decided beforehand."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from workbench.engines.engine import BoxRates, EngineLabels, PointError, RequestTiming
-from workbench.experiments.plan import Plan
+from workbench.engines.engine import BatchTiming, BoxRates, EngineLabels, PointError, RequestTiming
+from workbench.experiments.plan import LoadPlan
 from workbench.models.model import Model
 from workbench.quantity import Origin, Quantity, Unit
 from workbench.runner import CancelToken
@@ -42,13 +42,19 @@ def a_row(**changed: Any) -> Row:
 
 @dataclass
 class FakeModel:
-    """A loaded model that sleeps for nobody: TTFT is 1 ms a token, TPOT 10 ms, unless told to fail."""
+    """A loaded model that sleeps for nobody: TTFT is 1 ms a token, TPOT 10 ms, unless told to fail.
+
+    The steps of a batch take 10, 30, 20, 30, 20 … ms, and as much again for every 8 sequences.
+    """
 
     model: Model
     labels: EngineLabels
     failing_prompts: frozenset[int] = frozenset()
     on_request: Callable[[int], None] = lambda prompt: None
     prepared: list[tuple[int, int]] = field(default_factory=list)
+    batches: list[tuple[tuple[int, ...], int]] = field(default_factory=list)
+    failing_batches: frozenset[int] = frozenset()
+    free: int = 1 << 40
     closed: bool = False
 
     def box_rates(self) -> BoxRates:
@@ -72,14 +78,28 @@ class FakeModel:
         repeats = sum(1 for p, _ in self.prepared if p == prompt)
         return RequestTiming(0.001 * prompt * repeats, 0.010 * (new_tokens - 1) * repeats, new_tokens - 1)
 
+    def free_bytes(self) -> int:
+        return self.free
+
+    def batch(self, lengths: Sequence[int], steps: int, seed: int, cancel: CancelToken) -> BatchTiming:
+        self.batches.append((tuple(lengths), seed))
+        self.on_request(len(lengths))
+        cancel.check()
+        if len(lengths) in self.failing_batches:
+            raise PointError("out of memory")
+        slower = 1 + len(lengths) // 8
+        step_s = tuple(slower * (0.010 if i == 0 else 0.030 if i % 2 else 0.020) for i in range(steps))
+        touched = (self.model.experts_used, self.model.experts) if self.model.experts else ()
+        return BatchTiming(0.001 * sum(lengths), step_s, touched)
+
     def close(self) -> None:
         self.closed = True
 
 
 def fake_load(
     failing_prompts: frozenset[int] = frozenset(), on_request: Callable[[int], None] = lambda prompt: None
-) -> Callable[[Plan, CancelToken], FakeModel]:
-    def load(planned: Plan, cancel: CancelToken) -> FakeModel:
+) -> Callable[[LoadPlan, CancelToken], FakeModel]:
+    def load(planned: LoadPlan, cancel: CancelToken) -> FakeModel:
         labels = EngineLabels("fake", "1", "none", planned.settings.dtype, "cpu", planned.settings.threads or 2)
         return FakeModel(planned.resident, labels, failing_prompts, on_request)
 

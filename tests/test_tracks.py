@@ -70,7 +70,7 @@ def test_every_track_measures_what_can_be_measured(shipped: Tracks) -> None:
     for each in shipped.tracks.values():
         sweep = each.sweep
         check_settings(SweepSettings(prompts=sweep.prompts, new_tokens=sweep.new_tokens, dtype=sweep.dtype))
-        assert (each.batch.batches, each.batch.context, each.batch.steps) == ((1, 2, 4, 8, 16, 32), 256, 9)
+        assert (each.batch.batches, each.batch.contexts, each.batch.steps) == ((1, 2, 4, 8, 16, 32), (2, 256), 9)
         assert each.engine == "transformers"
 
 

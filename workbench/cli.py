@@ -111,6 +111,7 @@ def _parser() -> argparse.ArgumentParser:
         _add_roofline,
         _add_probe,
         _add_sweep,
+        _add_batch,
         _add_runs,
     ):
         add(commands)
@@ -281,15 +282,41 @@ def _add_probe(commands: Commands) -> None:
 def _add_sweep(commands: Commands) -> None:
     sweep = _command(commands, "sweep", _lazy("sweeps", "sweep"), "time prefill and decode apart over prompt lengths")
     _add_model(sweep)
-    sweep.add_argument(
-        "--weights", type=_weights, default=(None,), metavar="real,synthetic", help="default: real where there are any"
-    )
-    sweep.add_argument("--prompts", type=_prompts, metavar="LIST", help="prompt lengths, as in 1,16,64,256,1024,4096")
+    sweep.add_argument("--prompts", type=_points, metavar="LIST", help="prompt lengths, as in 1,16,64,256,1024,4096")
     sweep.add_argument("--new-tokens", type=int, default=17, metavar="N", help="output tokens of each request")
     sweep.add_argument("--repeats", type=int, default=3, metavar="N", help="repeats of each prompt length")
-    sweep.add_argument("--dtype", default="float32", metavar="TYPE", help=", ".join(DTYPE_BYTES))
-    sweep.add_argument("--device", default="auto", metavar="DEVICE", help="auto, cpu, cuda (also ROCm), mps or xpu")
-    sweep.add_argument("--threads", type=int, metavar="N", help="default: all this process may use")
+    _add_loading(sweep)
+
+
+def _add_batch(commands: Commands) -> None:
+    about = "time a decode step of several sequences together, and say which limit binds it"
+    columns = (
+        "context: tokens each sequence holds. step ms: the median step, which gives every sequence one token. tok/s "
+        "each and total: of one sequence, and of all. read/step: bytes a step reads, weights once and every cache. of "
+        "ceiling: the share reached of the most that reading them allows. bound by: weight reads, cache reads, "
+        "arithmetic, or memory where a batch was refused."
+    )
+    batch = _command(commands, "batch", _lazy("sweeps", "batch"), about, columns)
+    _add_model(batch)
+    batch.add_argument(
+        "--contexts", "--context", type=_points, metavar="LIST", help="tokens each sequence holds, as in 2,256"
+    )
+    batch.add_argument("--batches", type=_points, metavar="LIST", help="sequences in a step, as in 1,2,4,8,16,32")
+    batch.add_argument("--steps", type=int, default=9, metavar="N", help="steps timed of each batch")
+    batch.add_argument(
+        "--contexts-mixed", action="store_true", help="sequences of unequal length, about a context as their mean"
+    )
+    _add_loading(batch)
+
+
+def _add_loading(command: argparse.ArgumentParser) -> None:
+    """What is loaded, and where."""
+    command.add_argument(
+        "--weights", type=_weights, default=(None,), metavar="real,synthetic", help="default: real where there are any"
+    )
+    command.add_argument("--dtype", default="float32", metavar="TYPE", help=", ".join(DTYPE_BYTES))
+    command.add_argument("--device", default="auto", metavar="DEVICE", help="auto, cpu, cuda (also ROCm), mps or xpu")
+    command.add_argument("--threads", type=int, metavar="N", help="default: all this process may use")
 
 
 def _add_runs(commands: Commands) -> None:
@@ -365,8 +392,8 @@ def _cache_type(text: str) -> str:
         raise argparse.ArgumentTypeError(str(error).rstrip(".")) from None
 
 
-def _prompts(text: str) -> tuple[int, ...]:
-    """Prompt lengths as they stand: the sweep's settings say which can't be measured."""
+def _points(text: str) -> tuple[int, ...]:
+    """Prompt lengths, contexts or batches as they stand: the settings say which can't be measured."""
     return tuple(whole_numbers(text)) if text.strip() else ()
 
 

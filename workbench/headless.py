@@ -9,11 +9,14 @@ from types import FrameType
 
 from workbench.engines.engine import load_transformers
 from workbench.errors import WorkbenchError
+from workbench.experiments.batch import batch_sweep
+from workbench.experiments.batch_plan import BatchPlan, plan_batch
 from workbench.experiments.events import Event, Finished, PointFailed, Predicted, Progress, RowMeasured, Started
-from workbench.experiments.plan import Plan, plan
+from workbench.experiments.measured_run import Load
+from workbench.experiments.plan import LoadPlan, Plan, plan
 from workbench.experiments.prefill_decode import sweep
 from workbench.experiments.probe import ProbeSettings, probe
-from workbench.experiments.settings import SweepSettings
+from workbench.experiments.settings import BatchSettings, SweepSettings
 from workbench.experiments.window import TimedWindow
 from workbench.output import Format, RowTable, note, print_json
 from workbench.paths import log_file
@@ -21,7 +24,7 @@ from workbench.probe_output import ProbePrinter
 from workbench.quantity import explain, format_duration
 from workbench.runner import Experiment, Listener, Runner
 from workbench.runs.export import csv_text, records
-from workbench.runs.row import SWEEP_TABLE, Row
+from workbench.runs.row import BATCH, PREFILL_DECODE, Row
 from workbench.runs.store import Store
 
 STOP_WAIT_S = 1.5
@@ -29,9 +32,9 @@ FAILED_EXIT, INTERRUPTED_EXIT = 1, 130
 KEPT = "Stopped; the rows measured so far are kept: `workbench runs show last`."
 
 
-def run_sweeps(settings: Sequence[SweepSettings], chosen: Format) -> int:
-    """Run each sweep in turn and print its rows; returns the exit code."""
-    plans = [plan(one) for one in settings]
+def run_sweeps(settings: Sequence[SweepSettings | BatchSettings], chosen: Format) -> int:
+    """Run each sweep in turn, over prompt lengths or batches, and print its rows; returns the exit code."""
+    plans = [plan(one) if isinstance(one, SweepSettings) else plan_batch(one) for one in settings]
     runner = Runner(Store)
     printer = _Printer(chosen, runner.cancel)
     code = 0
@@ -53,7 +56,7 @@ def run_probe(settings: ProbeSettings, chosen: Format) -> int:
     return code or (0 if printer.calibrated else FAILED_EXIT)
 
 
-def _run(planned: Plan, runner: Runner, printer: "_Printer") -> int:
+def _run(planned: Plan | BatchPlan, runner: Runner, printer: "_Printer") -> int:
     window = TimedWindow()
     window.watch(threading.main_thread())
     printer.begin(planned)
@@ -62,12 +65,21 @@ def _run(planned: Plan, runner: Runner, printer: "_Printer") -> int:
         printer.end()
         printer.mark_interrupted()
 
-    code = _drive(sweep(planned.settings, load_transformers, window), runner, printer.show, left_behind, lambda: KEPT)
+    experiment = _experiment(planned, load_transformers, window)
+    code = _drive(experiment, runner, printer.show, left_behind, lambda: KEPT)
     if code:
         return code
     if printer.reader_is_gone:
         return INTERRUPTED_EXIT
     return 0 if printer.measured else FAILED_EXIT
+
+
+def _experiment(planned: Plan | BatchPlan, load: Load, window: TimedWindow) -> Experiment:
+    match planned:
+        case Plan():
+            return sweep(planned.settings, load, window)
+        case BatchPlan():
+            return batch_sweep(planned.settings, load, window)
 
 
 def _drive(
@@ -127,6 +139,14 @@ def _signals(runner: Runner, woken: threading.Event) -> Iterator[list[int]]:
             signal.signal(number, handler)
 
 
+def _point(at: Progress) -> str:
+    """Where a run is, in words."""
+    where = f"{at.point} of {at.points}"
+    if at.repeats:
+        return f"prompt {at.prompt_tokens:,}: {where}, repeat {at.repeat} of {at.repeats}"
+    return f"context {at.prompt_tokens:,}, batch {at.batch:,}: {where}"
+
+
 class _Printer:
     """Prints events as they come: rows to standard output in the chosen format, the rest to standard error."""
 
@@ -136,19 +156,19 @@ class _Printer:
         self.reader_is_gone = False
         self._run_id = ""
         self._rows: list[Row] = []
-        self._table = RowTable(SWEEP_TABLE)
+        self._table = RowTable(PREFILL_DECODE)
         self._headed = False
         self.measured = 0
 
-    def begin(self, planned: Plan) -> None:
+    def begin(self, planned: LoadPlan) -> None:
         """Say what will run, what it needs and about how long it takes."""
-        need = planned.need
+        need = planned.most_needed
         note(
             f"{planned.model.name}, {planned.weights} weights, {planned.settings.dtype}: "
             f"{need.total / 1e9:.1f} GB needed of {planned.available / 1e9:.1f} GB free; "
             f"about {format_duration(planned.seconds)} if this box is a slow one."
         )
-        self._table = RowTable(SWEEP_TABLE)
+        self._table = RowTable(BATCH if isinstance(planned, BatchPlan) else PREFILL_DECODE)
 
     def show(self, event: Event) -> None:
         """Print one event; once nobody reads the output any more the run is stopped, and its rows are kept."""
@@ -167,10 +187,7 @@ class _Printer:
             case Predicted():
                 note(f"this box reads {event.read_rate} and multiplies {event.product_rate} right now")
             case Progress(stage="measuring") if event.left_s is not None:
-                note(
-                    f"prompt {event.prompt_tokens:,}: {event.point} of {event.points}, repeat {event.repeat} of "
-                    f"{event.repeats}, {format_duration(event.left_s)} left"
-                )
+                note(f"{_point(event)}, {format_duration(event.left_s)} left")
             case Progress():
                 note(event.stage)
             case RowMeasured(row) | PointFailed(row):

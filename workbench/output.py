@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from workbench.record import cells, headings, plain, written
-from workbench.runs.row import COLUMN, Row, cell
+from workbench.runs.row import POINT_COLUMNS, PREFILL_DECODE, Row, cell, table_columns
 
 
 class Format(StrEnum):
@@ -89,24 +89,27 @@ def print_table(headings: Sequence[str], lines: Iterable[Sequence[str]], left: S
 
 
 class RowTable:
-    """A table of rows printed one by one as they are measured."""
+    """A table of one kind's rows, printed one by one as they are measured."""
 
-    def __init__(self, names: Sequence[str]) -> None:
-        self._names = names
-        self._widths = [max(len(COLUMN[name].heading), 8) for name in names]
+    def __init__(self, kind: str) -> None:
+        columns = table_columns(kind)
+        self._names = [column.name for column in columns]
+        self._headings = [column.heading for column in columns]
+        self._widths = [max(len(heading), 8) for heading in self._headings]
+        self._point = len(POINT_COLUMNS.get(kind, POINT_COLUMNS[PREFILL_DECODE]))
         self._headed = False
 
     def print_row(self, row: Row) -> None:
         """The headings before the first row, then the row; a failed one says why in its own words."""
         if not self._headed:
-            self._print([COLUMN[name].heading for name in self._names])
+            self._print(self._headings)
             self._headed = True
         if row.status == "ok":
             self._print([cell(row, name) for name in self._names])
         else:
-            print(f"{cell(row, self._names[0]):>{self._widths[0]}}  {row.status}", flush=True)
+            self._print([*(cell(row, name) for name in self._names[: self._point]), row.status])
         if row.flags:
             print(f"{'':>{self._widths[0]}}  ! {row.flags}", flush=True)
 
     def _print(self, cells: Sequence[str]) -> None:
-        print("  ".join(text.rjust(width) for text, width in zip(cells, self._widths, strict=True)), flush=True)
+        print("  ".join(text.rjust(width) for text, width in zip(cells, self._widths, strict=False)), flush=True)

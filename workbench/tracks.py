@@ -11,7 +11,7 @@ from msgspec import Meta
 from workbench import presets as shared
 from workbench.ceilings.memory_fit import needed
 from workbench.errors import SettingsError, unknown_name
-from workbench.experiments.settings import SweepSettings, check_settings
+from workbench.experiments.settings import BatchSettings, SweepSettings, check_settings
 from workbench.hardware.device import Device
 from workbench.hardware.devices import Devices, load_devices
 from workbench.hardware.machine import THIS_MACHINE
@@ -36,9 +36,9 @@ class TrackSweep(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class TrackBatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The batch sweep a track starts with: sequences a step, tokens each holds, and steps timed."""
 
-    batches: Annotated[tuple[Ordinal, ...], Meta(min_length=1)] = (1, 2, 4, 8, 16, 32)
-    context: Ordinal = 256
-    steps: Ordinal = 9
+    batches: Annotated[tuple[Ordinal, ...], Meta(min_length=1)] = BatchSettings.batches
+    contexts: Annotated[tuple[Ordinal, ...], Meta(min_length=1)] = BatchSettings.contexts
+    steps: Ordinal = BatchSettings.steps
 
 
 class Track(Preset, frozen=True):
@@ -88,6 +88,19 @@ def track_settings(track: Track) -> SweepSettings:
     )
 
 
+def track_batch(track: Track) -> BatchSettings:
+    """The batch sweep a track starts with, on the first of its models."""
+    return BatchSettings(
+        model=track.models[0],
+        contexts=track.batch.contexts,
+        batches=track.batch.batches,
+        steps=track.batch.steps,
+        dtype=track.sweep.dtype,
+        device=track.sweep.device,
+        track=track.name,
+    )
+
+
 @dataclass(frozen=True)
 class Suited:
     """A model of a track, and whether weights and one cache fit in the memory of its device."""
@@ -101,7 +114,7 @@ class Suited:
 
 def suited(track: Track) -> tuple[Suited, ...]:
     """The models of a track as they are stored, with a cache of the context of its batch settings."""
-    memory, t = device_named(track.hardware).memory, track.batch.context
+    memory, t = device_named(track.hardware).memory, max(track.batch.contexts)
     found = []
     for name in track.models:
         need = needed(preset_model(name), t, CACHE_TYPE_BYTES[DEFAULT_CACHE_TYPE])

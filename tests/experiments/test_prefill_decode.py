@@ -16,7 +16,7 @@ from workbench.experiments.events import (
     RowMeasured,
     Started,
 )
-from workbench.experiments.plan import Plan
+from workbench.experiments.plan import LoadPlan
 from workbench.experiments.prefill_decode import crossover, sweep
 from workbench.experiments.settings import SweepSettings
 from workbench.experiments.window import TimedWindow
@@ -28,7 +28,7 @@ SETTINGS = SweepSettings(model="smollm2-135m", prompts=(1, 64), repeats=3, new_t
 
 
 def events(
-    load: Callable[[Plan, CancelToken], FakeModel],
+    load: Callable[[LoadPlan, CancelToken], FakeModel],
     settings: SweepSettings = SETTINGS,
     cancel: CancelToken | None = None,
 ) -> list[Event]:
@@ -70,7 +70,7 @@ def test_a_measurement_above_its_ceiling_is_flagged() -> None:
 def test_every_repeat_has_tokens_of_its_own() -> None:
     models: list[FakeModel] = []
 
-    def load(planned: Plan, cancel: CancelToken) -> FakeModel:
+    def load(planned: LoadPlan, cancel: CancelToken) -> FakeModel:
         models.append(fake_load()(planned, cancel))
         return models[0]
 
@@ -102,7 +102,7 @@ def test_cancelling_keeps_the_rows_and_frees_the_model() -> None:
 def test_what_does_not_fit_is_refused_before_loading_with_what_would(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(planning, "available_bytes", lambda: 2_000_000_000)
 
-    def load(planned: Plan, cancel: CancelToken) -> FakeModel:
+    def load(planned: LoadPlan, cancel: CancelToken) -> FakeModel:
         raise AssertionError("nothing is loaded")
 
     with pytest.raises(MemoryRefused, match=r"needs 2\.\d GB.*2\.0 GB.*bfloat16") as refused:
@@ -150,7 +150,7 @@ def test_every_point_is_bracketed_by_readings_of_the_box() -> None:
         def read_again(self) -> Quantity:
             return Quantity("read rate", next(readings), Unit.BYTES_PER_SECOND, Origin.MEASURED, "B", source="a fake")
 
-    def load(planned: Plan, cancel: CancelToken) -> FakeModel:
+    def load(planned: LoadPlan, cancel: CancelToken) -> FakeModel:
         made = fake_load()(planned, cancel)
         return Rising(made.model, made.labels)
 

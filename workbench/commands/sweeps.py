@@ -1,10 +1,10 @@
-"""The commands that open the app or measure: none, and sweep."""
+"""The commands that open the app or measure: none, probe, sweep and batch."""
 
 import argparse
 import sys
 
 from workbench.experiments.probe import ProbeSettings
-from workbench.experiments.settings import SweepSettings
+from workbench.experiments.settings import BatchSettings, SweepSettings
 from workbench.headless import run_probe, run_sweeps
 from workbench.output import Format, note
 from workbench.tracks import opened_on, track_settings
@@ -35,6 +35,25 @@ def sweep(options: argparse.Namespace) -> int:
             prompts=SweepSettings.prompts if options.prompts is None else options.prompts,
             new_tokens=options.new_tokens,
             repeats=options.repeats,
+            dtype=options.dtype,
+            device=options.device,
+            threads=options.threads,
+        )
+        for weights in options.weights
+    ]
+    return run_sweeps(settings, options.format)
+
+
+def batch(options: argparse.Namespace) -> int:
+    """A batch sweep of each kind of weights asked for."""
+    settings = [
+        BatchSettings(
+            model=options.model,
+            weights=weights,
+            contexts=BatchSettings.contexts if options.contexts is None else options.contexts,
+            batches=BatchSettings.batches if options.batches is None else options.batches,
+            steps=options.steps,
+            mixed=options.contexts_mixed,
             dtype=options.dtype,
             device=options.device,
             threads=options.threads,

@@ -62,6 +62,17 @@ def free_bytes(device: torch.device) -> int | None:
             return None
 
 
+def held_back_bytes(device: torch.device) -> int:
+    """Memory of an accelerator that torch holds back for reuse."""
+    match device.type:
+        case "cuda":
+            return int(torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device))
+        case "xpu":
+            return int(torch.xpu.memory_reserved(device) - torch.xpu.memory_allocated(device))
+        case _:
+            return 0
+
+
 def total_bytes(device: torch.device) -> int | None:
     """Memory of an accelerator of its own; None where the model lives in the machine's memory."""
     match device.type:

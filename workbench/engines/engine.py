@@ -1,9 +1,10 @@
 """The protocol every engine keeps: load a model, then time one request at a time in its two phases."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from workbench.experiments.plan import Plan
+from workbench.experiments.plan import LoadPlan
 from workbench.models.model import Model
 from workbench.quantity import Quantity
 from workbench.runner import CancelToken
@@ -33,6 +34,18 @@ class RequestTiming:
     def tpot_s(self) -> float:
         """Seconds for each output token after the first."""
         return self.decode_s / self.steps
+
+
+@dataclass(frozen=True)
+class BatchTiming:
+    """Seconds of one batch's prefill and of each decode step after it.
+
+    `experts_touched` are the routed experts that one more step, not timed, read of each layer; empty without any.
+    """
+
+    prefill_s: float
+    step_s: tuple[float, ...]
+    experts_touched: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -69,11 +82,20 @@ class LoadedModel(Protocol):
         Raises Cancelled at a step or layer, and PointError where this request could not be run.
         """
 
+    def free_bytes(self) -> int:
+        """Bytes a point may still take where the model lives, what is held back for reuse among them."""
+
+    def batch(self, lengths: Sequence[int], steps: int, seed: int, cancel: CancelToken) -> BatchTiming:
+        """Prefill sequences of these lengths on a fresh cache, then time each of `steps` decode steps of them all.
+
+        Raises Cancelled at a step or layer, and PointError where this batch could not be run.
+        """
+
     def close(self) -> None:
         """Free the model."""
 
 
-def load_transformers(planned: Plan, cancel: CancelToken) -> LoadedModel:
+def load_transformers(planned: LoadPlan, cancel: CancelToken) -> LoadedModel:
     """Load the plan's model with transformers, in the thread that measures: torch takes seconds to import."""
     from workbench.engines.torch_engine import load
 

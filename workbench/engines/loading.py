@@ -13,7 +13,7 @@ from transformers.utils import logging as transformers_logging
 from workbench.engines.meta_device import auto_classes, known_settings
 from workbench.engines.synthetic import fill
 from workbench.errors import MemoryRefused, ModelError, WorkbenchError
-from workbench.experiments.plan import Plan
+from workbench.experiments.plan import LoadPlan
 from workbench.experiments.settings import Weights
 from workbench.models.model import Model, ModelKind, Read
 
@@ -23,7 +23,7 @@ LEAST_SHARE_HELD = 0.9
 """Of what is stored: a head stored twice and tensors a family leaves unused make the two differ a little."""
 
 
-def load_model(planned: Plan, device: torch.device) -> Any:
+def load_model(planned: LoadPlan, device: torch.device) -> Any:
     """The transformers model in the dtype of the plan on `device`, ready for inference.
 
     Raises ModelError where transformers can't build or read it, MemoryRefused where memory runs out.

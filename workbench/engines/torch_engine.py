@@ -4,9 +4,9 @@ import gc
 import inspect
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 # Read when transformers is imported: no hub is asked, and no progress bar is drawn over a table or a screen.
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -21,13 +21,16 @@ from workbench.engines.device import (
     device_name,
     free_bytes,
     free_cached,
+    held_back_bytes,
     synchroniser,
 )
-from workbench.engines.engine import BoxRates, EngineLabels, PointError, RequestTiming
+from workbench.engines.engine import BatchTiming, BoxRates, EngineLabels, PointError, RequestTiming
+from workbench.engines.experts_touched import counted_experts
 from workbench.engines.loading import is_out_of_memory, load_model
-from workbench.experiments.plan import Plan, check_memory
+from workbench.experiments.batch_plan import pass_columns
+from workbench.experiments.plan import LoadPlan, check_memory
 from workbench.experiments.settings import Weights
-from workbench.hardware.machine import resident_bytes, usable_cores
+from workbench.hardware.machine import available_bytes, resident_bytes, usable_cores
 from workbench.hardware.probe.model_rates import WeightReader, product_rate
 from workbench.models.model import Model, ModelKind
 from workbench.quantity import Quantity
@@ -39,8 +42,10 @@ CACHE_NAMES = ("cache", "past_key_values", "cache_params")
 MOST_HELD_BACK = 256_000_000
 """Bytes the C library may keep between requests: giving back less than this would cost the next one page faults."""
 
+Timing = TypeVar("Timing")
 
-def load(planned: Plan, cancel: CancelToken) -> "TorchModel":
+
+def load(planned: LoadPlan, cancel: CancelToken) -> "TorchModel":
     """Load the plan's model in this thread, which is then the one that runs it."""
     threads = planned.settings.threads or usable_cores()
     torch.set_num_threads(threads)
@@ -60,7 +65,7 @@ def load(planned: Plan, cancel: CancelToken) -> "TorchModel":
     return TorchModel(network, planned.resident, labels, device, synchroniser(device))
 
 
-def _quantisation(planned: Plan) -> str:
+def _quantisation(planned: LoadPlan) -> str:
     """How the weights are stored, where they are the model's own; this engine computes in the plan's dtype."""
     stored = planned.model.quantisation
     if planned.weights is Weights.SYNTHETIC:
@@ -124,29 +129,89 @@ class TorchModel:
         return self._weight_reader
 
     def prepare(self, prompt_tokens: int, seed: int) -> None:
-        """Draw the next request's tokens; varied, since a router sends equal tokens to the same few experts."""
+        """Draw the next request's tokens."""
+        self._ids = self._tokens(1, prompt_tokens, seed)
+
+    def _tokens(self, sequences: int, length: int, seed: int) -> torch.Tensor:
+        """Tokens on the device; varied, since a router sends equal tokens to the same few experts."""
         if resident_bytes() - self._resident_when_loaded > MOST_HELD_BACK:
             free_cached(self._device)
         generator = torch.Generator().manual_seed(seed)
-        ids = torch.randint(0, self.model.vocabulary, (1, prompt_tokens), generator=generator)
-        self._ids = ids.to(self._device)
+        ids = torch.randint(0, self.model.vocabulary, (sequences, length), generator=generator).to(self._device)
         self._synchronise()
+        return ids
 
     def request(self, new_tokens: int, cancel: CancelToken) -> RequestTiming:
         """Prefill the prepared prompt on a fresh cache, then decode `new_tokens - 1` steps on that cache."""
         ids = self._ids
         assert ids is not None, "prepare comes before request"
+        self._cancel, self._ids = cancel, None
+        return self._explained(lambda: self._timed(ids, new_tokens - 1, cancel))
+
+    def free_bytes(self) -> int:
+        """Bytes a point may still take where the model lives, what is held back for reuse among them."""
+        free = free_bytes(self._device)
+        if free is None:
+            return available_bytes() + max(0, resident_bytes() - self._resident_when_loaded)
+        return free + held_back_bytes(self._device)
+
+    def batch(self, lengths: Sequence[int], steps: int, seed: int, cancel: CancelToken) -> BatchTiming:
+        """Prefill sequences of these lengths on a fresh cache, then time each of `steps` decode steps of them all."""
         self._cancel = cancel
+        return self._explained(lambda: self._timed_batch(lengths, steps, seed, cancel))
+
+    def _explained(self, timed: Callable[[], Timing]) -> Timing:
+        """What `timed` returns; PointError where it fails, once the memory it took has been given back."""
         try:
             with torch.inference_mode():
-                return self._timed(ids, new_tokens - 1, cancel)
+                return timed()
         except (RuntimeError, MemoryError, ValueError, IndexError) as error:
             reason = _reason(error)
-        finally:
-            self._ids = None
         gc.collect()
         free_cached(self._device)
         raise PointError(reason)
+
+    def _timed_batch(self, lengths: Sequence[int], steps: int, seed: int, cancel: CancelToken) -> BatchTiming:
+        """As `batch`; a prefill runs the head for the last position only, each step for every sequence."""
+        network, clock, synchronise = self._network, self._clock, self._synchronise
+        longest = max(lengths)
+        ids = self._tokens(len(lengths), longest, seed)
+        padding = None if min(lengths) == longest else _padding(lengths, self._device)
+        columns = pass_columns(self.model, len(lengths), longest)
+        cache: Any = None
+        start = clock()
+        for first in range(0, longest, columns):
+            cancel.check()
+            chunk = slice(first, min(first + columns, longest))
+            held = {} if cache is None else {self._cache_name: cache}
+            out = network(input_ids=ids[:, chunk], use_cache=True, **self._last_only, **held, **_places(padding, chunk))
+            cache = self._cache_of(out)
+        token = out.logits[:, -1:].argmax(-1)
+        synchronise()
+        prefill_s = clock() - start
+        held = {self._cache_name: cache}
+        places = [_places(padding, slice(at, at + 1)) for at in range(longest, longest + steps + 1)]
+        step_s = []
+        for place in places[:steps]:
+            cancel.check()
+            synchronise()
+            start = clock()
+            out = network(input_ids=token, use_cache=True, **held, **place)
+            token = out.logits[:, -1:].argmax(-1)
+            synchronise()
+            step_s.append(clock() - start)
+        _check_length(cache, longest + steps)
+        if not self.model.routed_expert_bytes:
+            return BatchTiming(prefill_s, tuple(step_s))
+        with counted_experts(network, self.model.experts, self.model.experts_used) as touched:
+            network(input_ids=token, use_cache=True, **held, **places[steps])
+        return BatchTiming(prefill_s, tuple(step_s), tuple(touched))
+
+    def _cache_of(self, out: Any) -> Any:
+        cache = next((out[name] for name in CACHE_NAMES if out.get(name) is not None), None)
+        if cache is None:
+            raise PointError("the model gives back no cache to decode from")
+        return cache
 
     def _timed(self, ids: torch.Tensor, steps: int, cancel: CancelToken) -> RequestTiming:
         network, clock, synchronise = self._network, self._clock, self._synchronise
@@ -155,9 +220,7 @@ class TorchModel:
         token = out.logits[:, -1:].argmax(-1)
         synchronise()
         ttft_s = clock() - start
-        cache = next((out[name] for name in CACHE_NAMES if out.get(name) is not None), None)
-        if cache is None:
-            raise PointError("the model gives back no cache to decode from")
+        cache = self._cache_of(out)
         start = clock()
         for _ in range(steps):
             cancel.check()
@@ -179,6 +242,19 @@ def _layers(network: Any) -> list[torch.nn.Module]:
     """The decoder layers: the longest list of modules there is."""
     lists = [module for module in network.modules() if isinstance(module, torch.nn.ModuleList)]
     return max((list(modules) for modules in lists), key=len, default=[])
+
+
+def _padding(lengths: Sequence[int], device: torch.device) -> torch.Tensor:
+    """Columns before the first token of each sequence, b × 1, where all end in the same column."""
+    return torch.tensor([[max(lengths) - length] for length in lengths], device=device)
+
+
+def _places(padding: torch.Tensor | None, columns: slice) -> dict[str, torch.Tensor]:
+    """Which columns up to the last of `columns` hold tokens, and the positions of those in it; none without padding."""
+    if padding is None:
+        return {}
+    positions = torch.arange(columns.stop, device=padding.device) - padding
+    return {"attention_mask": (positions >= 0).long(), "position_ids": positions[:, columns].clamp(min=0)}
 
 
 def _check_length(cache: Any, expected: int) -> None:

@@ -17,11 +17,19 @@ class Started:
 
 @dataclass(frozen=True)
 class PointFloor:
-    """The least times and the memory of one point, from arithmetic, before it is measured."""
+    """One point from arithmetic, before it is measured: the least time of its prefill and of each decode step.
+
+    Both are of all `batch` sequences together. `predicted_step` is what to expect of a step, rather than a bound: its
+    operations at the rate this box gives that many rows, None where no probe has found that. `memory_bytes` is the
+    memory of the whole process.
+    """
 
     prompt_tokens: int
     ttft: Quantity
     tpot: Quantity
+    batch: int = 1
+    predicted_step: Quantity | None = None
+    memory_bytes: int | None = None
 
 
 @dataclass(frozen=True)
@@ -45,6 +53,7 @@ class Progress:
     repeats: int = 0
     prompt_tokens: int | None = None
     left_s: float | None = None
+    batch: int = 1
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,19 @@
-"""What a sweep would need and take, known before anything is loaded."""
+"""What a run would need and take, known before anything is loaded."""
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 from workbench.ceilings import decode, prefill
 from workbench.ceilings.memory_fit import MemoryNeed, longest_prompt, memory_need
 from workbench.errors import MemoryRefused
-from workbench.experiments.settings import SweepSettings, Weights, check_context, check_settings, resolved_weights
+from workbench.experiments.settings import (
+    RunSettings,
+    SweepSettings,
+    Weights,
+    check_context,
+    check_settings,
+    resolved_weights,
+)
 from workbench.hardware.machine import available_bytes, runs_in_host_memory, usable_cores
 from workbench.models.model import DTYPE_BYTES, Model
 from workbench.models.resolve import resolve
@@ -14,13 +22,17 @@ from workbench.runs.measured_device import ASSUMED_READ, assumed_compute
 
 SYNTHETIC_BYTES_PER_SECOND = 1.5e9
 LOADED_BYTES_PER_SECOND = 0.1e9
+ENGINE_START_S = 5.0
 
 
 @dataclass(frozen=True)
-class Plan:
-    """A sweep's model as named and as resident, its memory need and available memory in bytes, and its time."""
+class LoadPlan(ABC):
+    """What a run loads: its model as named and as resident, the memory it needs and what is available, and its time.
 
-    settings: SweepSettings
+    `need` is what there must be for the run to begin.
+    """
+
+    settings: RunSettings
     model: Model
     resident: Model
     weights: Weights
@@ -32,6 +44,50 @@ class Plan:
     def fits(self) -> bool:
         """Whether the need is at most what this process may still take."""
         return self.need.total <= self.available
+
+    @property
+    def most_needed(self) -> MemoryNeed:
+        """What the point that needs most needs."""
+        return self.need
+
+    @abstractmethod
+    def need_in(self, dtype: str) -> MemoryNeed:
+        """The need of the same run in another dtype."""
+
+    @property
+    @abstractmethod
+    def cache_words(self) -> str:
+        """What the cache of `need` holds, as in "at 4,113 tokens"."""
+
+    @property
+    @abstractmethod
+    def shorter(self) -> str:
+        """What of this run would fit in this dtype, in words; empty where nothing would."""
+
+
+@dataclass(frozen=True)
+class Plan(LoadPlan):
+    """A prefill/decode sweep's plan."""
+
+    settings: SweepSettings
+
+    def need_in(self, dtype: str) -> MemoryNeed:
+        """The need of its longest prompt in another dtype."""
+        settings = self.settings
+        resident = self.model.in_dtype(dtype)
+        return memory_need(resident, max(settings.prompts), settings.new_tokens, DTYPE_BYTES[dtype])
+
+    @property
+    def cache_words(self) -> str:
+        """The longest prompt and its answer."""
+        return f"at {max(self.settings.prompts) + self.settings.new_tokens:,} tokens"
+
+    @property
+    def shorter(self) -> str:
+        """The longest prompt that would fit."""
+        settings = self.settings
+        prompt = longest_prompt(self.resident, settings.new_tokens, DTYPE_BYTES[settings.dtype], self.available)
+        return f"prompts up to {prompt:,} tokens" if prompt else ""
 
 
 def plan(settings: SweepSettings) -> Plan:
@@ -53,6 +109,12 @@ def plan(settings: SweepSettings) -> Plan:
     )
 
 
+def loading_seconds(resident: Model, weights: Weights) -> float:
+    """A rough time until a model is loaded."""
+    rate = SYNTHETIC_BYTES_PER_SECOND if weights is Weights.SYNTHETIC else LOADED_BYTES_PER_SECOND
+    return ENGINE_START_S + resident.resident_bytes / rate
+
+
 def point_seconds(settings: SweepSettings, resident: Model, n: int, B: Quantity, C: Quantity) -> float:
     """Least seconds of all repeats of one prompt length, from its two floors."""
     ttft = prefill.seconds(resident, n, B, C).value
@@ -65,13 +127,13 @@ def middle_context(prompt_tokens: int, new_tokens: int) -> int:
     return prompt_tokens + new_tokens // 2
 
 
-def check_before_loading(planned: Plan) -> None:
+def check_before_loading(planned: LoadPlan) -> None:
     """`check_memory` where the machine's own memory holds the model; an accelerator's is known only to torch."""
     if runs_in_host_memory(planned.settings.device):
         check_memory(planned)
 
 
-def check_memory(planned: Plan) -> None:
+def check_memory(planned: LoadPlan) -> None:
     """Raise MemoryRefused, with the figures and what would fit, where the need is more than is available."""
     if planned.fits:
         return
@@ -80,28 +142,20 @@ def check_memory(planned: Plan) -> None:
         f"{dtype} ({smaller.total / 1e9:.1f} GB)"
         for dtype in DTYPE_BYTES
         if DTYPE_BYTES[dtype] < DTYPE_BYTES[settings.dtype]
-        and (smaller := _need_in(model, dtype, settings)).total <= planned.available
+        and (smaller := planned.need_in(dtype)).total <= planned.available
     ]
-    prompt = longest_prompt(planned.resident, settings.new_tokens, DTYPE_BYTES[settings.dtype], planned.available)
-    if prompt:
-        ways.append(f"prompts up to {prompt:,} tokens")
+    ways += [planned.shorter] if planned.shorter else []
     offer = f"What would fit: {' or '.join(ways)}." if ways else "Choose a smaller model, or free memory."
     raise MemoryRefused(
         f"{model.name} in {settings.dtype} needs {need.total / 1e9:.1f} GB: {need.weights / 1e9:.1f} GB of weights, "
-        f"{need.cache / 1e9:.2f} GB of cache at {max(settings.prompts) + settings.new_tokens:,} tokens, "
+        f"{need.cache / 1e9:.2f} GB of cache {planned.cache_words}, "
         f"{need.working / 1e9:.2f} GB of activations and {need.engine / 1e9:.2f} GB for the engine. This process "
         f"may still take {planned.available / 1e9:.1f} GB. {offer}"
     )
 
 
-def _need_in(model: Model, dtype: str, settings: SweepSettings) -> MemoryNeed:
-    return memory_need(model.in_dtype(dtype), max(settings.prompts), settings.new_tokens, DTYPE_BYTES[dtype])
-
-
 def _seconds(settings: SweepSettings, resident: Model, weights: Weights) -> float:
     """A rough time from assumed rates: loading, and every point at its floor."""
     C = assumed_compute(settings.threads or usable_cores())
-    rate = SYNTHETIC_BYTES_PER_SECOND if weights is Weights.SYNTHETIC else LOADED_BYTES_PER_SECOND
-    engine_start = 5.0
     measuring = sum(point_seconds(settings, resident, n, ASSUMED_READ, C) for n in settings.prompts)
-    return engine_start + resident.resident_bytes / rate + measuring
+    return loading_seconds(resident, weights) + measuring

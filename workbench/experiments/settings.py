@@ -1,4 +1,4 @@
-"""What a person chooses for a sweep, checked before anything is loaded."""
+"""What a person chooses for a run, checked before anything is loaded."""
 
 import re
 from dataclasses import asdict, dataclass
@@ -24,14 +24,11 @@ class Weights(StrEnum):
 
 
 @dataclass(frozen=True)
-class SweepSettings:
-    """A prefill/decode sweep; `threads` None is what this process may use, `weights` None what the model has."""
+class RunSettings:
+    """What any run is made with; `threads` None is what this process may use, `weights` None what the model has."""
 
     model: str = DEFAULT_MODEL
     weights: Weights | None = None
-    prompts: tuple[int, ...] = DEFAULT_PROMPTS
-    new_tokens: int = 17
-    repeats: int = 3
     dtype: str = "float32"
     device: str = "auto"
     threads: int | None = None
@@ -42,18 +39,53 @@ class SweepSettings:
         return {name: list(v) if isinstance(v, tuple) else v for name, v in asdict(self).items()}
 
 
-def check_settings(settings: SweepSettings) -> None:
+@dataclass(frozen=True)
+class SweepSettings(RunSettings):
+    """A prefill/decode sweep over prompt lengths."""
+
+    prompts: tuple[int, ...] = DEFAULT_PROMPTS
+    new_tokens: int = 17
+    repeats: int = 3
+
+
+@dataclass(frozen=True)
+class BatchSettings(RunSettings):
+    """A batch sweep: decode steps of each of `batches` sequences together, for each number of tokens they hold.
+
+    With `mixed` the sequences of a batch are of unequal length, and `contexts` their mean.
+    """
+
+    contexts: tuple[int, ...] = (2, 256)
+    batches: tuple[int, ...] = (1, 2, 4, 8, 16, 32)
+    steps: int = 9
+    mixed: bool = False
+
+    def longest(self, context: int) -> int:
+        """Tokens in the longest sequence of a batch whose mean is `context`."""
+        return context + context // 2 if self.mixed else context
+
+    @property
+    def new_tokens(self) -> int:
+        """Tokens each sequence is given: the first by prefill, one by each step."""
+        return self.steps + 1
+
+
+def check_settings(settings: SweepSettings | BatchSettings) -> None:
     """Raise SettingsError where a setting is out of range or unknown; needs no model."""
     if settings.dtype not in DTYPE_BYTES:
         raise SettingsError(unknown_name("dtype", settings.dtype, DTYPE_BYTES))
     if not DEVICE_NAME.fullmatch(settings.device):
         raise SettingsError(unknown_name("device", settings.device, DEVICES))
-    if not settings.prompts:
-        raise SettingsError("No prompt lengths were given: name at least one, as in 1,16,64.")
-    for n in settings.prompts:
-        _at_least(1, n, "A prompt length", "")
-    _at_least(2, settings.new_tokens, "The number of new tokens", ": prefill gives the first token, decode the rest")
-    _at_least(1, settings.repeats, "The number of repeats", "")
+    match settings:
+        case SweepSettings():
+            _check_points(settings.prompts, "prompt lengths", "A prompt length", "1,16,64")
+            reason = ": prefill gives the first token, decode the rest"
+            _at_least(2, settings.new_tokens, "The number of new tokens", reason)
+            _at_least(1, settings.repeats, "The number of repeats", "")
+        case BatchSettings():
+            _check_points(settings.contexts, "contexts", "A context", "2,256")
+            _check_points(settings.batches, "batches", "A batch", "1,2,4,8")
+            _at_least(1, settings.steps, "The number of steps", "")
     if settings.threads is not None:
         _at_least(1, settings.threads, "The number of threads", "")
         most = THREADS_PER_CORE * usable_cores()
@@ -64,21 +96,29 @@ def check_settings(settings: SweepSettings) -> None:
             )
 
 
-def check_context(settings: SweepSettings, model: Model) -> None:
-    """Raise SettingsError where a prompt and its answer are longer than the model's context."""
-    if model.context_limit is None:
-        return
-    longest = max(settings.prompts)
-    if longest + settings.new_tokens > model.context_limit:
-        most = model.context_limit - settings.new_tokens
-        way_out = f"Use prompts up to {most:,}." if most > 0 else "Use fewer new tokens."
+def check_context(settings: SweepSettings | BatchSettings, model: Model) -> None:
+    """Raise SettingsError where a sequence with its new tokens is longer than the model's context."""
+    limit = model.context_limit
+    match settings:
+        case _ if limit is None:
+            return
+        case SweepSettings():
+            longest, most, what = max(settings.prompts), limit - settings.new_tokens, "prompt"
+            way_out = f"Use prompts up to {most:,}." if most > 0 else "Use fewer new tokens."
+        case BatchSettings():
+            mean = max(settings.contexts)
+            longest, most, what = settings.longest(mean), limit - settings.new_tokens, "sequence"
+            if settings.mixed:
+                most = 2 * most // 3
+            way_out = f"Use contexts up to {most:,}." if most > 0 else "Use fewer steps."
+    if longest + settings.new_tokens > limit:
         raise SettingsError(
-            f"A prompt of {longest:,} tokens and {settings.new_tokens} new ones are longer than the context of "
-            f"{model.name}, {model.context_limit:,} tokens. {way_out}"
+            f"A {what} of {longest:,} tokens and {settings.new_tokens} new ones are longer than the context of "
+            f"{model.name}, {limit:,} tokens. {way_out}"
         )
 
 
-def resolved_weights(settings: SweepSettings, model: Model) -> Weights:
+def resolved_weights(settings: RunSettings, model: Model) -> Weights:
     """Real where the model has weights and nothing else was asked; SettingsError for real ones it does not have."""
     has_weights = model.kind is not ModelKind.PRESET and model.file_bytes is not None
     if settings.weights is Weights.REAL and not has_weights:
@@ -95,6 +135,13 @@ def resolved_weights(settings: SweepSettings, model: Model) -> Weights:
     if settings.weights is not None:
         return settings.weights
     return Weights.REAL if has_weights else Weights.SYNTHETIC
+
+
+def _check_points(points: tuple[int, ...], these: str, one: str, example: str) -> None:
+    if not points:
+        raise SettingsError(f"No {these} were given: name at least one, as in {example}.")
+    for point in points:
+        _at_least(1, point, one, "")
 
 
 def _at_least(least: int, value: int, what: str, reason: str) -> None:

@@ -67,11 +67,22 @@ def this_device() -> Device:
 
 def calibrated_read() -> Quantity | None:
     """B of this machine's last probe; None where there is none that can be read."""
-    try:
-        calibrations, _ = _measured(str(this_machine()))
-    except StoreError:
-        return None
+    calibrations = _calibrations()
     return calibrations[0].read if calibrations else None
+
+
+def calibrated_product(device: str, dtype: str, rows: int) -> Quantity | None:
+    """C that the last probe of a device of this machine gave to that many rows; None where none tried few rows."""
+    found = (calibration.gemm_at(dtype, rows) for calibration in _calibrations() if calibration.device == device)
+    return next((rate for rate in found if rate is not None), None)
+
+
+def _calibrations() -> list[Calibration]:
+    """Of this machine, newest first; none where the store can't be read."""
+    try:
+        return _measured(str(this_machine()))[0]
+    except StoreError:
+        return []
 
 
 def _calibrated(calibrations: Sequence[Calibration]) -> Device:

@@ -1,16 +1,22 @@
 """One measured point: the schema from which the table, the JSON, the CSV and the store are all made."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from workbench.quantity import Origin, Quantity, Unit
 from workbench.record import format_cell_number
 
+PREFILL_DECODE, BATCH = "prefill_decode", "batch"
+"""The kinds of experiment that rows come from."""
+
 
 @dataclass(frozen=True)
 class Column:
-    """What a column of a row means: its heading, unit, origin, and the formula over other columns."""
+    """What a column of a row means: its heading, unit, origin, and the formula over other columns.
+
+    `in_batch` holds what of these is otherwise in a row of a batch sweep.
+    """
 
     name: str
     type: type
@@ -21,6 +27,11 @@ class Column:
     symbol: str = ""
     formula: str = ""
     inputs: tuple[str, ...] = ()
+    in_batch: Mapping[str, Any] = field(default_factory=dict)
+
+    def of_kind(self, kind: str) -> "Column":
+        """The column as rows of that kind have it."""
+        return replace(self, **self.in_batch) if kind == BATCH and self.in_batch else self
 
 
 def _column(heading: str, meaning: str, **about: Any) -> Mapping[str, Any]:
@@ -44,7 +55,8 @@ class Row:
     """One point of a run, under its six labels: model, quantisation or dtype, context, batch, engine, machine.
 
     None is "not measured"; zero is zero. `ttft_ms` and `tpot_ms` are the best of the repeats, their
-    medians stand beside them. Raises ValueError where a label is empty.
+    medians stand beside them. In a batch sweep the repeats are its steps, and rates are of the median step, `step_ms`.
+    Raises ValueError where a label is empty.
     """
 
     run_id: str = _label("run", "the run this row belongs to")
@@ -62,7 +74,14 @@ class Row:
     threads: int = _label("threads", "threads torch used")
     weights: str = _label("weights", "real or synthetic")
     prompt_tokens: int = field(
-        metadata=_column("prompt", "tokens of the prompt", unit=Unit.TOKENS, symbol="n", **_ARITHMETIC)
+        metadata=_column(
+            "prompt",
+            "tokens of the prompt",
+            unit=Unit.TOKENS,
+            symbol="n",
+            in_batch={"heading": "context", "meaning": "tokens each sequence holds before the steps, their mean"},
+            **_ARITHMETIC,
+        )
     )
     context_tokens: int = field(
         metadata=_column(
@@ -98,10 +117,21 @@ class Row:
         unit=Unit.MILLISECONDS,
         formula="decode time / (new tokens - 1)",
         inputs=("new_tokens",),
+        in_batch={"meaning": "the shortest of the steps", "formula": "", "inputs": ()},
     )
-    tpot_median_ms: float | None = _figure("TPOT median", "median of the repeats", unit=Unit.MILLISECONDS)
+    tpot_median_ms: float | None = _figure(
+        "TPOT median",
+        "median of the repeats",
+        unit=Unit.MILLISECONDS,
+        in_batch={"meaning": "median of the steps"},
+    )
     decode_tokens_per_s: float | None = _figure(
-        "tok/s", "decode rate of each sequence", unit=Unit.TOKENS_PER_SECOND, formula="1 / TPOT", inputs=("tpot_ms",)
+        "tok/s",
+        "decode rate of each sequence",
+        unit=Unit.TOKENS_PER_SECOND,
+        formula="1 / TPOT",
+        inputs=("tpot_ms",),
+        in_batch={"heading": "tok/s each", "formula": "1 / step", "inputs": ("step_ms",)},
     )
     total_tokens_per_s: float | None = _figure(
         "total tok/s",
@@ -109,6 +139,7 @@ class Row:
         unit=Unit.TOKENS_PER_SECOND,
         formula="b / TPOT",
         inputs=("batch", "tpot_ms"),
+        in_batch={"formula": "b / step", "inputs": ("batch", "step_ms")},
     )
     bytes_per_step: int | None = _figure(
         "read/step",
@@ -116,6 +147,7 @@ class Row:
         unit=Unit.BYTES,
         formula="W + k·t",
         inputs=("weight_bytes", "cache_bytes"),
+        in_batch={"formula": "W + b·k·t"},
         **_ARITHMETIC,
     )
     ceiling_tokens_per_s: float | None = _figure(
@@ -124,6 +156,7 @@ class Row:
         unit=Unit.TOKENS_PER_SECOND,
         formula="B / (W + k·t)",
         inputs=("ceiling_read_gb_per_s", "bytes_per_step"),
+        in_batch={"meaning": "the most this box could decode of each sequence", "formula": "B / (W + b·k·t)"},
         **_ARITHMETIC,
     )
     ceiling_share: float | None = _figure(
@@ -138,13 +171,28 @@ class Row:
         "predicted TTFT", "predicted before measuring", unit=Unit.MILLISECONDS, **_ARITHMETIC
     )
     predicted_tpot_ms: float | None = _figure(
-        "predicted TPOT", "predicted before measuring", unit=Unit.MILLISECONDS, **_ARITHMETIC
+        "predicted TPOT",
+        "predicted before measuring",
+        unit=Unit.MILLISECONDS,
+        in_batch={
+            "heading": "predicted step",
+            "meaning": "predicted before measuring, with C as this box gives it to that many rows",
+            "formula": "max((W + b·k·t) / B, F / C_b)",
+            "inputs": ("bytes_per_step", "read_before_gb_per_s", "step_flop", "few_rows_gflop_per_s"),
+        },
+        **_ARITHMETIC,
     )
     bound_by: str | None = _figure(
         "prefill bound",
         "the clock that binds the prefill: bytes, maths, or both while neither is twice the other",
         formula="F / C against W / B",
         inputs=("prefill_flop", "peak_gflop_per_s", "weight_bytes", "read_gb_per_s"),
+        in_batch={
+            "heading": "bound by",
+            "meaning": "what limits the step: reading weights or caches, arithmetic of so few rows, or memory",
+            "formula": "F / C_b against W / B and b·k·t / B",
+            "inputs": ("step_flop", "few_rows_gflop_per_s", "weight_bytes", "cache_bytes", "read_gb_per_s"),
+        },
         **_ARITHMETIC,
     )
     ui_share: float | None = _figure(
@@ -206,7 +254,12 @@ class Row:
         "attention FLOP", "operations of attention, 4·heads·head_dim a layer and pair", unit=Unit.FLOP, **_ARITHMETIC
     )
     cache_bytes: int | None = _figure(
-        "cache/step", "cache one step reads at the middle step", unit=Unit.BYTES, symbol="k·t", **_ARITHMETIC
+        "cache/step",
+        "cache one step reads at the middle step",
+        unit=Unit.BYTES,
+        symbol="k·t",
+        in_batch={"meaning": "cache of all sequences one step reads at the middle step", "symbol": "b·k·t"},
+        **_ARITHMETIC,
     )
     ceiling_read_gb_per_s: float | None = _figure(
         "B of ceiling", "the read rate the ceiling rests on", unit=Unit.GB_PER_SECOND, symbol="B"
@@ -218,6 +271,39 @@ class Row:
     )
     vendor_gb_per_s: float | None = _figure(
         "B vendor", "the bandwidth printed for the track's device", unit=Unit.GB_PER_SECOND, origin=Origin.VENDOR
+    )
+
+    step_ms: float | None = _figure(
+        "step ms", "time of a decode step of all sequences; median of the steps", unit=Unit.MILLISECONDS, symbol="step"
+    )
+    prefill_ms: float | None = _figure(
+        "prefill ms", "prefill of all sequences of the batch, in as many passes as memory asks", unit=Unit.MILLISECONDS
+    )
+    step_flop: int | None = _figure(
+        "FLOP/step", "operations of one step of all sequences", unit=Unit.FLOP, symbol="F", **_ARITHMETIC
+    )
+    experts_touched: float | None = _figure(
+        "experts touched", "experts of a layer that one step read, counted at the router; mean of the layers"
+    )
+    experts_expected: float | None = _figure(
+        "experts expected",
+        "experts of a layer that one step reads where every token chooses uniformly",
+        formula="E·(1 − (1 − e/E)^b)",
+        inputs=("batch",),
+        **_ARITHMETIC,
+    )
+    memory_needed_bytes: int | None = _figure(
+        "memory needed",
+        "weights and every sequence's cache at its longest",
+        unit=Unit.BYTES,
+        formula="weights + b·k·context",
+        **_ARITHMETIC,
+    )
+    few_rows_gflop_per_s: float | None = _figure(
+        "C of b rows",
+        "rate at which this box's last probe multiplied as many rows as there are sequences",
+        unit=Unit.GFLOP_PER_SECOND,
+        symbol="C_b",
     )
 
     def __post_init__(self) -> None:
@@ -251,6 +337,26 @@ SWEEP_TABLE: tuple[str, ...] = (
 )
 """The columns of the prefill/decode table, on screen and on the command line."""
 
+BATCH_TABLE: tuple[str, ...] = (
+    "prompt_tokens",
+    "batch",
+    "step_ms",
+    "total_tokens_per_s",
+    "decode_tokens_per_s",
+    "bytes_per_step",
+    "ceiling_share",
+    "bound_by",
+)
+"""The columns of the batch table, on screen and on the command line."""
+
+POINT_COLUMNS: Mapping[str, tuple[str, ...]] = {PREFILL_DECODE: ("prompt_tokens",), BATCH: ("prompt_tokens", "batch")}
+"""The columns that tell the points of a run apart."""
+
+
+def table_columns(kind: str) -> tuple[Column, ...]:
+    """The columns of the table of a kind's rows."""
+    return tuple(COLUMN[name].of_kind(kind) for name in (BATCH_TABLE if kind == BATCH else SWEEP_TABLE))
+
 
 @dataclass(frozen=True)
 class Samples:
@@ -266,10 +372,14 @@ def quantisation_label(row: Row) -> str:
 
 
 def labels(row: Row) -> str:
-    """A row's labels in one line, without which no rate is shown; context stands in the row itself."""
+    """A row's labels in one line, without which no rate is shown.
+
+    Context stands in the row itself, and in a batch sweep the batch too.
+    """
+    batch = "" if row.kind == BATCH else f" · batch {row.batch}"
     threads = "1 thread" if row.threads == 1 else f"{row.threads} threads"
     return (
-        f"{row.model} · {row.weights} weights · {quantisation_label(row)} · {row.dtype} · batch {row.batch}"
+        f"{row.model} · {row.weights} weights · {quantisation_label(row)} · {row.dtype}{batch}"
         f" · {row.new_tokens} new tokens · {row.engine} {row.engine_version} · {row.device}, {threads} · {row.machine}"
     )
 
@@ -304,7 +414,7 @@ def quantity_of(column: Column, value: float, inputs: tuple[Quantity, ...] = ())
 def quantity(row: Row, name: str) -> Quantity | None:
     """A cell with its formula and inputs, as `enter` shows it; None where it holds no figure."""
     value = getattr(row, name)
-    column = COLUMN[name]
+    column = COLUMN[name].of_kind(row.kind)
     if not isinstance(value, int | float):
         return None
     inputs = tuple(q for q in (quantity(row, i) for i in column.inputs) if q is not None)

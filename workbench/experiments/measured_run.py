@@ -1,0 +1,160 @@
+"""What every experiment on a loaded model shares: its frame, timed windows, the rates around a point, and labels."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from workbench.engines.engine import LoadedModel
+from workbench.experiments.events import Event, Finished, PointFailed, Progress, RowMeasured, Started
+from workbench.experiments.plan import LoadPlan, check_before_loading
+from workbench.experiments.window import Disturbance, TimedWindow
+from workbench.hardware.machine import THIS_MACHINE, peak_resident_bytes, this_machine
+from workbench.quantity import Quantity
+from workbench.runner import Cancelled, CancelToken, Experiment
+from workbench.runs.measured_device import calibrated_read, device_named
+from workbench.runs.row import Row
+from workbench.runs.run import Run, RunStatus, new_run_id, now
+from workbench.tracks import load_tracks, track_named
+
+DISTURBED_SHARE = 0.01
+BUSY_SHARE = 0.10
+
+Load = Callable[[LoadPlan, CancelToken], LoadedModel]
+Measured = TypeVar("Measured")
+Planned = TypeVar("Planned", bound=LoadPlan)
+
+
+@dataclass
+class MeasuredRun(Generic[Planned]):
+    """What every point of one running experiment shares; B of the probe and the vendor in GB/s, None where unknown."""
+
+    planned: Planned
+    run: Run
+    loaded: LoadedModel
+    window: TimedWindow
+    cancel: CancelToken
+    calibrated_gb_per_s: float | None = None
+    vendor_gb_per_s: float | None = None
+    disturbance: Disturbance = field(default_factory=Disturbance)
+
+    def read(self, measure: Callable[[], Measured]) -> Measured:
+        """Rates of the box, measured while nothing else of ours runs."""
+        with self.window.timed(lambda _: None):
+            return measure()
+
+    def timed(self, measure: Callable[[], Measured]) -> Measured:
+        """Part of a point, timed while nothing else of ours runs; what did is recorded."""
+        with self.window.timed(self._record):
+            return measure()
+
+    def _record(self, more: Disturbance) -> None:
+        self.disturbance = self.disturbance + more
+
+
+@dataclass(frozen=True)
+class Around:
+    """The box's rates around one point: B before and after it, and C."""
+
+    before: Quantity
+    after: Quantity
+    product: Quantity
+
+    @property
+    def read(self) -> Quantity:
+        """B: the better of the two, since other load can only lower it."""
+        return max(self.before, self.after, key=lambda rate: rate.value)
+
+
+def measured_run(
+    kind: str,
+    plan: Callable[[], Planned],
+    load: Load,
+    window: TimedWindow,
+    measure: Callable[[MeasuredRun[Planned]], Iterator[Event]],
+    figures: Callable[[Planned, list[Row]], tuple[Quantity, ...]],
+    stopped: Callable[[Planned, list[Row]], str],
+) -> Experiment:
+    """An experiment on what `load` makes ready of a plan: `measure` yields its points, the rest of it is done here.
+
+    At the end come the `figures` of all rows, failed ones among them, and `stopped` in words where it was cancelled.
+    Raises SettingsError, ModelError and MemoryRefused before it starts.
+    """
+
+    def experiment(cancel: CancelToken) -> Iterator[Event]:
+        planned = plan()
+        check_before_loading(planned)
+        run = Run(new_run_id(), kind, now(), planned.model.name, str(this_machine()), planned.settings.plain())
+        yield Started(run)
+        rows: list[Row] = []
+        loaded: LoadedModel | None = None
+        try:
+            yield Progress(f"loading {planned.model.name} in {planned.settings.dtype}")
+            loaded = load(planned, cancel)
+            cancel.check()
+            bases = _other_bases(planned.settings.track)
+            for event in measure(MeasuredRun(planned, run, loaded, window, cancel, *bases)):
+                if isinstance(event, RowMeasured | PointFailed):
+                    rows.append(event.row)
+                yield event
+        except Cancelled:
+            yield Finished(run, RunStatus.INTERRUPTED, figures(planned, rows), stopped(planned, rows))
+        else:
+            yield Finished(run, RunStatus.FINISHED, figures(planned, rows))
+        finally:
+            if loaded is not None:
+                loaded.close()
+
+    return experiment
+
+
+def _other_bases(track: str) -> tuple[float | None, float | None]:
+    """B of this machine's last probe, and of the track's device where that is another: in GB/s, None where unknown."""
+    read = calibrated_read()
+    calibrated = None if read is None else read.value / 1e9
+    found = track_named(track, load_tracks())
+    if found is None or found.hardware == THIS_MACHINE:
+        return calibrated, None
+    return calibrated, device_named(found.hardware).bandwidth.value / 1e9
+
+
+def point_row(measured: MeasuredRun[Any], started_at: str, rates: Around, **about: Any) -> Row:
+    """A row with its labels, what ran beside it and the rates around it; `about` are the columns of its own."""
+    planned, labels = measured.planned, measured.loaded.labels
+    return Row(
+        run_id=measured.run.run_id,
+        started_at=started_at,
+        kind=measured.run.kind,
+        machine=measured.run.machine,
+        track=planned.settings.track,
+        engine=labels.engine,
+        engine_version=labels.engine_version,
+        model=planned.resident.name,
+        architecture=planned.resident.architecture,
+        quantisation=labels.quantisation,
+        dtype=labels.dtype,
+        device=labels.device,
+        threads=labels.threads,
+        weights=planned.weights,
+        ui_share=measured.disturbance.ui_share,
+        other_load=measured.disturbance.other_load,
+        read_gb_per_s=rates.read.value / 1e9,
+        read_before_gb_per_s=rates.before.value / 1e9,
+        read_after_gb_per_s=rates.after.value / 1e9,
+        calibrated_gb_per_s=measured.calibrated_gb_per_s,
+        vendor_gb_per_s=measured.vendor_gb_per_s,
+        peak_gflop_per_s=rates.product.value / 1e9,
+        resident_bytes=peak_resident_bytes(),
+        **about,
+    )
+
+
+def flags(row: Row) -> Iterator[str]:
+    """What a person must know before trusting a row."""
+    if row.ceiling_share is not None and row.ceiling_share > 1:
+        yield "decode above its ceiling: the read rate was taken in a slower minute, or the weights sit in cache"
+    if row.ttft_ms is not None and row.ttft_floor_ms is not None and row.ttft_ms < row.ttft_floor_ms:
+        yield "prefill under its floor: the box's rates were taken in a slower minute"
+    if row.ui_share is not None and row.ui_share > DISTURBED_SHARE:
+        yield f"the screen took {row.ui_share * 100:.1f} % of the timed windows"
+    if row.other_load is not None and row.other_load > BUSY_SHARE:
+        yield f"other processes took {row.other_load * 100:.0f} % of the cores"
