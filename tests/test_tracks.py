@@ -7,9 +7,10 @@ import pytest
 from workbench.errors import SettingsError
 from workbench.experiments.settings import SweepSettings, check_settings
 from workbench.hardware.devices import Devices, load_devices
+from workbench.hardware.machine import THIS_MACHINE
 from workbench.models.presets import Presets, load_presets
 from workbench.presets import preset_folders
-from workbench.tracks import THIS_MACHINE, Tracks, load_tracks, read_track, track
+from workbench.tracks import Tracks, load_tracks, read_track, track
 
 GGUF = {"qwen3-8b-q4_k_m", "qwen3-30b-a3b-q4_k_m", "gpt-oss-120b-mxfp4"}
 HARDWARE = {

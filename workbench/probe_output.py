@@ -81,7 +81,7 @@ def probe_record(found: Calibration) -> dict[str, Any]:
         "gemv_gb_s": {dtype: _giga(found.gemv(dtype)) for dtype in found.dtypes(Work.GEMV)},
         "gemm_gflop_s": {dtype: _giga(found.gemm(dtype)) for dtype in found.dtypes(Work.GEMM)},
         "gemm_gflop_s_by_rows": {
-            dtype: {str(c.rows): c.best / GIGA for c in found.of(Work.GEMM) if c.dtype == dtype}
+            dtype: {str(rows): rate / GIGA for rows, rate in found.product_rates(dtype).items()}
             for dtype in found.dtypes(Work.GEMM)
         },
         "load": {

@@ -63,7 +63,12 @@ def drive(experiment: Experiment, cancel: CancelToken, store: Store, listener: L
                     store.add_row(event.row, event.samples)
                     rows += 1
                 case Calibrated():
-                    store.add_calibration(event.calibration)
+                    try:
+                        store.add_calibration(event.calibration)
+                    except StoreError:
+                        # Shown all the same: what took a minute to measure isn't lost with the store.
+                        listener(event)
+                        raise
                 case Finished():
                     store.end_run(event.run.run_id, event.status, event.note)
                     ended = True

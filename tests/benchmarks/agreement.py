@@ -10,7 +10,7 @@ import torch
 from tests.benchmarks.report import print_bar, spread
 from workbench.engines.torch_engine import TorchModel, load
 from workbench.experiments.events import RowMeasured
-from workbench.experiments.plan import Plan, plan
+from workbench.experiments.plan import LoadPlan, plan
 from workbench.experiments.prefill_decode import sweep
 from workbench.experiments.settings import SweepSettings
 from workbench.experiments.window import TimedWindow
@@ -55,7 +55,7 @@ def compare(settings: SweepSettings) -> None:
     kept = KeptModel(load(plan(settings), CancelToken()))
     network = kept.loaded._network
 
-    def already_loaded(planned: Plan, cancel: CancelToken) -> Any:
+    def already_loaded(planned: LoadPlan, cancel: CancelToken) -> Any:
         return kept
 
     def swept() -> dict[int, tuple[float, float]]:

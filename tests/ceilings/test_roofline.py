@@ -63,6 +63,7 @@ def test_hundreds_of_long_sequences_need_hundreds_of_gigabytes_so_memory_caps_th
     M = memory(320)
     found = roofline.roofline(model, C, B, batches=[1], prompts=[2_000], t=t, element_bytes=FP16, M=M)
     assert found.batch_in_memory is not None
+    assert found.tokens_at_ridge is not None
     assert 0 < found.batch_in_memory < found.tokens_at_ridge.value
     assert found.memory_first
     cache = 333 * t * 2 * 80 * 8 * 128 * 2

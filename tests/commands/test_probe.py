@@ -3,6 +3,7 @@
 import os
 import signal
 import sqlite3
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from tests.fake_grid import MB, FakeGrid
 from tests.models_on_disk import tiny_folder
 from workbench.errors import SettingsError
 from workbench.hardware.machine import this_machine
+from workbench.runner import CancelToken
 from workbench.runs.store import Store
 
 KEYS = {"read_gb_s", "gemv_gb_s", "gemm_gflop_s", "load", "origin"}
@@ -141,28 +143,21 @@ def test_a_device_lost_on_the_way_is_a_failed_run(workbench: Workbench, faking: 
         assert store.calibrations(str(this_machine())) == []
 
 
-def test_ctrl_c_keeps_what_was_read(workbench: Workbench, faking: Faking) -> None:
+def test_ctrl_c_keeps_what_was_read(workbench: Workbench, faking: Faking, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(count: int) -> None:
         if count == 5:
             os.kill(os.getpid(), signal.SIGINT)
             # The signal is handled in the main thread: wait for it to have asked the probe to stop.
             assert stopping.wait(60)
 
-    import threading
-
-    stopping = threading.Event()
-    from workbench import runner
-
-    original = runner.Runner.cancel
-
-    def cancel(self: runner.Runner) -> None:
-        original(self)
+    def noted(self: CancelToken) -> None:
+        cancel(self)
         stopping.set()
 
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(runner.Runner, "cancel", cancel)
-        faking(interrupt)
-        ended = workbench("probe", "--format", "json")
+    stopping, cancel = threading.Event(), CancelToken.cancel
+    monkeypatch.setattr(CancelToken, "cancel", noted)
+    faking(interrupt)
+    ended = workbench("probe", "--format", "json")
     assert ended.code == 130
     assert "what was read so far is kept" in ended.err
     assert (ended.json["complete"], len(ended.json["cells"])) == (False, 5)

@@ -5,7 +5,7 @@ import time
 
 from tests.fakes import fake_load
 from workbench.engines.engine import LoadedModel
-from workbench.experiments.plan import Plan
+from workbench.experiments.plan import LoadPlan
 from workbench.experiments.settings import SweepSettings
 from workbench.runner import CancelToken
 from workbench.ui.app import run_app
@@ -19,7 +19,7 @@ def on_request(prompt: int) -> None:
         time.sleep(STUCK_S)
 
 
-def load(planned: Plan, cancel: CancelToken) -> LoadedModel:
+def load(planned: LoadPlan, cancel: CancelToken) -> LoadedModel:
     if PLACE == "loading":
         time.sleep(STUCK_S)
     return fake_load(on_request=on_request)(planned, cancel)

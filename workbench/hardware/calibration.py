@@ -191,6 +191,11 @@ class Calibration:
         between = "" if below is above else f"between {below.rows:,} and {above.rows:,} rows: "
         return replace(figure, value=rate, source=between + figure.source)
 
+    def product_rates(self, dtype: str) -> dict[int, float]:
+        """The best rate of matrix products in a dtype, in FLOP/s, by rows in growing order."""
+        cells = self._in(Work.GEMM, dtype)
+        return {rows: max(c.best for c in cells if c.rows == rows) for rows in sorted({c.rows for c in cells})}
+
     def dtypes(self, work: Work) -> tuple[str, ...]:
         """The dtypes that were measured of a kind of work."""
         return tuple(dict.fromkeys(cell.dtype for cell in self.of(work)))

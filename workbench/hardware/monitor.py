@@ -15,8 +15,10 @@ from workbench.hardware.machine import GroupMemory, group_memory, limited_groups
 SPAN_S = 300.0
 """How far back the history goes."""
 MOST_SAMPLES = 400
-SELDOM_S = 5.0
-"""What is slow to ask, or hardly changes, is asked this seldom."""
+SELDOM_S = 60.0
+"""What hardly changes is asked this seldom: which groups limit memory, and whether there is swap."""
+CHILDREN_S = 5.0
+"""Children are looked for this seldom: that reads every process of the box."""
 
 
 @dataclass(frozen=True)
@@ -68,8 +70,9 @@ class Monitor:
         self._children: list[psutil.Process] = []
         self._before = self._counters()
         self._asked_seldom_at: float | None = None
+        self._looked_for_children_at = -CHILDREN_S
         self._groups: tuple[Path, ...] = ()
-        self._swap_bytes = 0
+        self._has_swap = False
         self._accelerators: Ask | None = None
 
     def sample(self) -> Sample:
@@ -79,6 +82,7 @@ class Monitor:
             self._accelerators = accelerator_source()
         if self._asked_seldom_at is None or time.monotonic() - self._asked_seldom_at >= SELDOM_S:
             self._ask_seldom()
+        self._look_for_children()
         after = self._counters()
         shares = shares_between(self._before, after)
         group = group_memory(self._groups)
@@ -92,7 +96,7 @@ class Monitor:
             stolen_share=shares.stolen,
             resident_bytes=int(self._process.memory_info().rss),
             available_bytes=available if group is None else min(available, group.free_bytes),
-            swap_bytes=self._swap_bytes,
+            swap_bytes=int(psutil.swap_memory().used) if self._has_swap else 0,
             group=group,
             accelerators=self._accelerators() if self._accelerators is not None else (),
         )
@@ -105,9 +109,14 @@ class Monitor:
     def _ask_seldom(self) -> None:
         self._asked_seldom_at = time.monotonic()
         self._groups = limited_groups()
-        self._swap_bytes = int(psutil.swap_memory().used)
-        # Looking for them reads every process of the box.
-        self._children = self._process.children(recursive=True) if has_children() else []
+        self._has_swap = psutil.swap_memory().total > 0
+
+    def _look_for_children(self) -> None:
+        if not has_children():
+            self._children = []
+        elif time.monotonic() - self._looked_for_children_at >= CHILDREN_S:
+            self._looked_for_children_at = time.monotonic()
+            self._children = self._process.children(recursive=True)
 
     def _counters(self) -> Counters:
         cores = tuple((*busy_and_stolen(core), sum(core)) for core in psutil.cpu_times(percpu=True))

@@ -12,24 +12,29 @@ from textual import events, on
 from textual.app import App, ComposeResult, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.containers import Container, Horizontal
+from textual.driver import Driver
+from textual.drivers.linux_driver import LinuxDriver
 from textual.screen import Screen
+from textual.timer import Timer
 from textual.widgets import Static
 
 from workbench.ceilings.box import Box
 from workbench.engines.engine import load_transformers
 from workbench.errors import WorkbenchError
+from workbench.experiments.batch import batch_sweep
 from workbench.experiments.events import Event
+from workbench.experiments.measured_run import Load
 from workbench.experiments.plan import check_before_loading
-from workbench.experiments.prefill_decode import Load, sweep
+from workbench.experiments.prefill_decode import sweep
 from workbench.experiments.probe import OpenGrid, ProbeSettings, open_torch_grid, probe
-from workbench.experiments.settings import SweepSettings, check_settings
+from workbench.experiments.settings import BatchSettings, RunSettings, SweepSettings, check_settings
 from workbench.experiments.window import TimedWindow
 from workbench.hardware.device import Device
 from workbench.hardware.machine import this_machine
 from workbench.hardware.monitor import Monitor, Sample
 from workbench.paths import log_file, resource
 from workbench.quantity import format_duration
-from workbench.runner import Runner
+from workbench.runner import Experiment, Runner
 from workbench.runs.export import write_csv
 from workbench.runs.measured_device import this_device
 from workbench.runs.store import Store
@@ -40,9 +45,12 @@ from workbench.ui.help import help_text
 from workbench.ui.keys import key_line
 from workbench.ui.live_probe import LiveProbe, calibration_lines
 from workbench.ui.live_run import LiveRun, mark_interrupted
+from workbench.ui.panes.batch import BatchPane
 from workbench.ui.panes.ceiling import CeilingPane
 from workbench.ui.panes.prefill_decode import PrefillDecodePane
+from workbench.ui.panes.run_pane import RunPane
 from workbench.ui.panes.setup import SetupPane
+from workbench.ui.quiet_driver import QuietDriver
 from workbench.ui.terminal import WayOut, end_process, library_output_to
 from workbench.ui.title import tab_line, title_line
 from workbench.ui.widgets.box_view import BoxHistory, BoxScreen
@@ -56,13 +64,18 @@ from workbench.ui.widgets.strip import Strip
 log = logging.getLogger(__name__)
 
 LEAST_SIZE = (80, 24)
-TICK_S = 1.0
-SAMPLE_S, IDLE_SAMPLE_S = 0.9, 2.9
-"""Least seconds between two looks at the box while something is measured or its view is open, and else."""
+TICK_S, IDLE_TICK_S = 1.0, 3.0
+"""Seconds between two looks at the box while something is measured or its view is open, and else."""
+SAMPLE_S = 0.9
 TICK_AFTER_S = 3.0
 RUNNER_WAIT_S = 1.0
 INTERRUPTED_EXIT = 130
-FIRST_FOCUS = {"setup": "#models", "ceiling": "#context-table", "prefill_decode": "#sweep-table"}
+FIRST_FOCUS = {
+    "setup": "#models",
+    "ceiling": "#context-table",
+    "prefill_decode": "#sweep-table",
+    "batch": "#batch-sweep-table",
+}
 """The panes, and what has the keys when one is shown."""
 
 
@@ -75,6 +88,7 @@ class WorkbenchApp(App[int]):
         Binding("1", "pane('setup')", "Setup"),
         Binding("2", "pane('ceiling')", "Ceiling"),
         Binding("3", "pane('prefill_decode')", "Prefill/Decode"),
+        Binding("4", "pane('batch')", "Batch"),
         Binding("r", "run", "Run"),
         Binding("p", "probe", "Probe"),
         Binding("x", "stop", "Stop"),
@@ -105,11 +119,17 @@ class WorkbenchApp(App[int]):
         self._monitor = Monitor()
         self._sample: Sample | None = None
         self._sampled_at = 0.0
+        self._next_tick: Timer | None = None
         self._device: Device | None = None
         self._box: Box | None = None
         self._markers = DOTS
         self._pane = "setup"
         self._width = LEAST_SIZE[0]
+
+    def get_driver_class(self) -> type[Driver]:
+        """Textual's choice, that for a Unix terminal without its looks at idle keys."""
+        chosen = super().get_driver_class()
+        return QuietDriver if chosen is LinuxDriver else chosen
 
     def compose(self) -> ComposeResult:
         """Title, tabs, panes, strip, keys; and what stands in their place in too small a terminal."""
@@ -121,6 +141,7 @@ class WorkbenchApp(App[int]):
             yield SetupPane(self._settings, self._track, id="setup")
             yield CeilingPane(self._may_draw, id="ceiling")
             yield PrefillDecodePane(self._may_draw, id="prefill_decode")
+            yield BatchPane(self._may_draw, id="batch")
             yield Strip(this_machine(), id="strip")
             yield Static("", id="keys", markup=False)
         yield Static("", id="too-small", markup=False)
@@ -131,7 +152,6 @@ class WorkbenchApp(App[int]):
         self.window.watch(threading.current_thread())
         self.action_pane("setup")
         self.watch(self.screen, "focused", self._show_keys, init=False)
-        self.set_interval(TICK_S, self._tick)
         self.call_after_refresh(self._tick)
         self.call_after_refresh(self._look_up_rates)
 
@@ -194,7 +214,7 @@ class WorkbenchApp(App[int]):
         try:
             for event in events_waiting:
                 live.apply(event)
-            pane = self._sweep_pane()
+            pane = self._pane_of(live)
             pane.show(live)
             pane.catch_up()
             self._ceiling_pane().catch_up()
@@ -205,7 +225,15 @@ class WorkbenchApp(App[int]):
             # A fault in drawing must not end a measurement that may have run for hours.
             self._say_unexpected(error)
 
+    def _beat(self) -> None:
+        """Tick again when it is time: an idle app hardly wakes."""
+        if self._next_tick is not None:
+            self._next_tick.stop()
+        lively = self.runner.busy or isinstance(self.screen, BoxScreen)
+        self._next_tick = self.set_timer(TICK_S if lively else IDLE_TICK_S, self._tick)
+
     def _tick(self) -> None:
+        self._beat()
         if self.window.is_open:
             # Silence costs the measurement nothing, a label once a second costs it little.
             if self.window.open_seconds > TICK_AFTER_S:
@@ -218,8 +246,7 @@ class WorkbenchApp(App[int]):
 
     def _show_strip(self) -> None:
         view = self.screen if isinstance(self.screen, BoxScreen) else None
-        between = SAMPLE_S if self.runner.busy or view is not None else IDLE_SAMPLE_S
-        if self._sample is None or time.monotonic() - self._sampled_at > between:
+        if self._sample is None or time.monotonic() - self._sampled_at > SAMPLE_S:
             self._sample, self._sampled_at = self._monitor.sample(), time.monotonic()
         self._strip().show(self._sample, self.live)
         if view is not None:
@@ -254,13 +281,19 @@ class WorkbenchApp(App[int]):
         self._show_frame()
 
     def action_run(self) -> None:
-        """Run the sweep of the Setup pane."""
+        """Run the sweep of the Setup pane, once it is in sight, or the batch sweep of the Batch pane."""
+        if self._pane == "ceiling":
+            self.action_pane("setup")
+            return
         if self.runner.busy:
             self._say("A measurement is running", "Two must not overlap. x stops the one that runs.")
             return
         try:
             setup = self.screen_stack[0].query_one(SetupPane)
             settings = setup.settings()
+            if self._pane == "batch":
+                self._run_batch(self._batch_pane().settings(settings))
+                return
             planned = setup.planned_for(settings)
             if planned is not None:
                 check_before_loading(planned)
@@ -270,11 +303,20 @@ class WorkbenchApp(App[int]):
         except WorkbenchError as error:
             self._say("The sweep can't be run", str(error), is_error=True)
             return
+        self._start(settings, "prefill_decode", sweep(settings, self._load, self.window))
+
+    def _run_batch(self, settings: BatchSettings) -> None:
+        check_settings(settings)
+        self._start(settings, "batch", batch_sweep(settings, self._load, self.window))
+
+    def _start(self, settings: RunSettings, pane: str, experiment: Experiment) -> None:
+        """Show the pane of a run and drive it."""
         self._waiting.take()
         self.live = LiveRun(settings)
-        self.action_pane("prefill_decode")
+        self.action_pane(pane)
         self._catch_up()
-        self.runner.start(sweep(settings, self._load, self.window), self._bridge.listen, self._bridge.done)
+        self.runner.start(experiment, self._bridge.listen, self._bridge.done)
+        self._beat()
         self._show_frame()
 
     def action_probe(self, quick: bool = False) -> None:
@@ -292,6 +334,7 @@ class WorkbenchApp(App[int]):
             self._bridge.listen,
             self._bridge.done,
         )
+        self._beat()
         self._catch_up()
         self._show_frame()
 
@@ -327,7 +370,8 @@ class WorkbenchApp(App[int]):
 
     def action_export(self) -> None:
         """Write the CSV of the run shown, from the store."""
-        run = self.live.run if self.live else None
+        shown = next((pane.live for pane in self._run_panes() if pane.id == self._pane and pane.live), self.live)
+        run = shown.run if shown else None
         if run is None:
             self._say("There is nothing to export yet", "r runs a sweep; e then writes its rows as CSV.")
             return
@@ -350,6 +394,7 @@ class WorkbenchApp(App[int]):
     def action_box(self) -> None:
         """Show the box over the last minutes."""
         self.push_screen(BoxScreen(self._box_history(), self._levels()))
+        self._beat()
 
     def action_log(self) -> None:
         """Say where libraries' output and errors are written."""
@@ -358,7 +403,8 @@ class WorkbenchApp(App[int]):
     def action_markers(self) -> None:
         """Draw the charts with the other characters."""
         self._markers = ASCII if self._markers is DOTS else DOTS
-        self._sweep_pane().use_markers(self._markers)
+        for pane in self._run_panes():
+            pane.use_markers(self._markers)
         self._ceiling_pane().use_markers(self._markers)
         self._strip().use_levels(self._levels())
 
@@ -391,7 +437,9 @@ class WorkbenchApp(App[int]):
     def _take_settings(self, message: SetupPane.SettingsChanged) -> None:
         if message.planned is not None:
             setup = self.screen_stack[0].query_one(SetupPane)
-            self._ceiling_pane().follow(message.planned.settings, setup.tracks)
+            settings = message.planned.settings
+            self._ceiling_pane().follow(settings, setup.tracks)
+            self._batch_pane().follow(settings.track, setup.tracks)
             self._show_rates()
         self._show_frame()
 
@@ -416,6 +464,15 @@ class WorkbenchApp(App[int]):
 
     def _strip(self) -> Strip:
         return self.screen_stack[0].query_one(Strip)
+
+    def _batch_pane(self) -> BatchPane:
+        return self.screen_stack[0].query_one(BatchPane)
+
+    def _pane_of(self, live: LiveRun) -> RunPane:
+        return self._batch_pane() if isinstance(live.settings, BatchSettings) else self._sweep_pane()
+
+    def _run_panes(self) -> tuple[RunPane, ...]:
+        return self._sweep_pane(), self._batch_pane()
 
     def _ceiling_pane(self) -> CeilingPane:
         return self.screen_stack[0].query_one(CeilingPane)

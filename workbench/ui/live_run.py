@@ -13,7 +13,7 @@ from workbench.experiments.events import (
     RowMeasured,
     Started,
 )
-from workbench.experiments.settings import SweepSettings
+from workbench.experiments.settings import BatchSettings, RunSettings
 from workbench.quantity import format_duration
 from workbench.runs.row import Row
 from workbench.runs.run import Run
@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 class LiveRun:
     """A run as it unfolds: what it was asked, predicted, measured, and how it ended."""
 
-    settings: SweepSettings
+    settings: RunSettings
     run: Run | None = None
     predicted: Predicted | None = None
     progress: Progress | None = None
@@ -55,11 +55,12 @@ class LiveRun:
         return self.finished is not None or bool(self.failure)
 
     @property
-    def measuring_prompt(self) -> int | None:
-        """The prompt length being measured, None between points."""
+    def measuring(self) -> tuple[int, int] | None:
+        """The prompt length, or context, and the batch being measured; None between points."""
         if self.over or self.progress is None or len(self.rows) >= self.progress.point:
             return None
-        return self.progress.prompt_tokens
+        prompt = self.progress.prompt_tokens
+        return None if prompt is None else (prompt, self.progress.batch)
 
     @property
     def best_read_gb_per_s(self) -> float | None:
@@ -85,9 +86,12 @@ class LiveRun:
         if not progress.point:
             return f"stopping · {progress.stage}" if self.stopping else progress.stage
         parts = [f"point {progress.point} of {progress.points}"]
-        if progress.prompt_tokens is not None:
+        if progress.prompt_tokens is not None and isinstance(self.settings, BatchSettings):
+            parts.append(f"context {progress.prompt_tokens:,}, batch {progress.batch:,}")
+        elif progress.prompt_tokens is not None:
             parts.append(f"prompt {progress.prompt_tokens:,}")
-        parts.append(f"repeat {progress.repeat} of {progress.repeats}")
+        if progress.repeats:
+            parts.append(f"repeat {progress.repeat} of {progress.repeats}")
         if self.stopping:
             parts.append("stopping")
         elif progress.left_s is not None:

@@ -8,7 +8,12 @@ from workbench.ui.live_run import LiveRun
 
 NAME = "Inference Workbench"
 ENGINE = "transformers"
-PANES = (("1", "Setup", "setup"), ("2", "Ceiling", "ceiling"), ("3", "Prefill/Decode", "prefill_decode"))
+PANES = (
+    ("1", "Setup", "setup"),
+    ("2", "Ceiling", "ceiling"),
+    ("3", "Prefill/Decode", "prefill_decode"),
+    ("4", "Batch", "batch"),
+)
 GAP = 3
 
 

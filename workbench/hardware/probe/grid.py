@@ -28,7 +28,15 @@ SIZES = tuple(1 << power for power in range(18, 40, 2))
 ROWS = (1, 2, 4, 8, 16, 32, 64, 256, 1024, 2048)
 QUICK_ROWS = (1024,)
 FEW_ROWS = 64
-SQUARES = (4096, 2048)
+PLAIN_PRODUCTS = (
+    (4096, (4096, 4096)),
+    (2048, (2048, 2048)),
+    (2048, (2048, 4096)),
+    (4096, (512, 4096)),
+    (1536, (3072, 512)),
+    (1024, (1024, 1024)),
+)
+"""Rows, and one matrix each: where libraries were seen to multiply fastest, whatever a model's own shapes are."""
 PRODUCT_FLOP = 20e9
 FEW_ROWS_BYTES = 1_000_000_000
 """Bytes of weights that few rows are multiplied by at least, where memory allows, so that none stays in a cache."""
@@ -112,18 +120,25 @@ class Grid:
     def products(self, dtype: str, shapes: Sequence[tuple[int, int]], rows: Sequence[int]) -> Iterator[Cell]:
         """Matrix products over the shapes in turn, at all threads: few rows over more weights than a cache holds.
 
-        With more than one count of rows a square product is tried as well, the largest that takes no longer than
-        CELL_S at the best rate so far.
+        With more than one count of rows plain products are tried as well, of those that take no longer than CELL_S
+        at the best rate so far, and then the fastest of them all once more.
         """
         array = self._filled(dtype)
         best = 0.0
-        for count in rows:
-            for cell in self._product(array, dtype, shapes, count):
-                best = max(best, cell.best)
+        ladder = [(count, shapes, self._most_weights(count, array)) for count in rows]
+        plain = [(count, (shape,), shape[0] * shape[1]) for count, shape in PLAIN_PRODUCTS] if len(rows) > 1 else []
+        fastest: tuple[int, Sequence[tuple[int, int]], int] | None = None
+        for product in (*ladder, *plain):
+            count, over, most = product
+            if product in plain and 2 * count * most > CELL_S * best:
+                continue
+            for cell in self._product(array, dtype, over, count, most):
+                if cell.best > best:
+                    best, fastest = cell.best, product
                 yield cell
-        fitting = [n for n in SQUARES if 2 * n**3 <= CELL_S * best and n * n <= array.numel()]
-        if len(rows) > 1 and fitting:
-            yield from self._product(array, dtype, ((fitting[0], fitting[0]),), fitting[0])
+        if plain and fastest is not None:
+            count, over, most = fastest
+            yield from self._product(array, dtype, over, count, most)
 
     def matrix_vector(self, dtype: str, shapes: Sequence[tuple[int, int]], quick: bool) -> Iterator[Cell]:
         """One row times one matrix after the other, at each thread count, as a decode step multiplies."""
@@ -142,15 +157,18 @@ class Grid:
         self._array = None
         gc.collect()
 
-    def _product(self, array: torch.Tensor, dtype: str, shapes: Sequence[tuple[int, int]], rows: int) -> Iterator[Cell]:
-        width = array.element_size()
-        most = self._few_rows_bytes // width if rows < FEW_ROWS else int(PRODUCT_FLOP / (2 * rows))
-        weights = matrices(array, shapes, most)
+    def _most_weights(self, rows: int, array: torch.Tensor) -> int:
+        return self._few_rows_bytes // array.element_size() if rows < FEW_ROWS else int(PRODUCT_FLOP / (2 * rows))
+
+    def _product(
+        self, array: torch.Tensor, dtype: str, shapes: Sequence[tuple[int, int]], rows: int, most_weights: int
+    ) -> Iterator[Cell]:
+        weights = matrices(array, shapes, most_weights)
         if not weights:
             return
-        size = sum(weight.numel() for weight in weights) * width
-        kernel = product_kernel(weights, rows)
-        shape, threads = _shapes(shapes), self._thread_counts[-1]
+        size = sum(weight.numel() for weight in weights) * array.element_size()
+        kernel, threads = product_kernel(weights, rows), self._thread_counts[-1]
+        shape = _shapes([(weight.shape[0], weight.shape[1]) for weight in weights])
         yield self._cell(Work.GEMM, kernel, threads, size, LEAST_PASSES, dtype=dtype, rows=rows, shape=shape)
 
     def _cell(

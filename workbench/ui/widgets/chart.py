@@ -21,7 +21,7 @@ class Drawn(StrEnum):
 
 @dataclass(frozen=True)
 class Series:
-    """One row of figures with its name in the legend."""
+    """One row of figures with its name in the legend, where it has one."""
 
     label: str
     drawn: Drawn
@@ -45,8 +45,10 @@ class Markers:
     points: str
 
 
-DOTS = Markers("·-=", "●○▲")
-ASCII = Markers("-.=", "ox+")
+DOTS = Markers("·-=~", "●○▲■")
+ASCII = Markers("-.=~", "ox+#")
+MOST_SERIES = min(len(DOTS.lines), len(DOTS.points))
+"""Series of each kind that one chart can tell apart."""
 
 
 class Chart(Widget):
@@ -99,7 +101,7 @@ class Chart(Widget):
         self.drawn += 1
         marked = list(zip(self._picture.series, self._characters(), strict=True))
         heading = Text(self._title, style="bold", no_wrap=True, overflow="ellipsis")
-        legend = "  ".join(f"{m * 2 if s.drawn is Drawn.LINE else m} {s.label}" for s, m in marked)
+        legend = "  ".join(f"{m * 2 if s.drawn is Drawn.LINE else m} {s.label}" for s, m in marked if s.label)
         beside = len(self._title) + len(legend) + 3 <= width
         heading.append(f"{'   ' if beside else chr(10)}{legend}", style="not bold")
         height -= 1 if beside else 2

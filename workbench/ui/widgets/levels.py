@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from math import ceil
 
 BAR_WIDTH = 8
 
@@ -53,11 +54,12 @@ def spread_over(
     seconds = (end - start) / width
     sums, counts = [0.0] * width, [0] * width
     for begins, ends, value in points:
-        first, last = (int((at - start) // seconds) for at in (begins, ends))
+        if ends < start or begins > end:
+            continue
+        first = min(width - 1, max(0, int((begins - start) / seconds)))
         # What holds up to the very end of a part does not hold in the next.
-        if last > first and (ends - start) % seconds == 0:
-            last -= 1
-        for part in range(max(0, first), min(width - 1, last) + 1):
+        last = min(width, max(first + 1, ceil((ends - start) / seconds)))
+        for part in range(first, last):
             sums[part] += value
             counts[part] += 1
     return [total / count if count else None for total, count in zip(sums, counts, strict=True)]

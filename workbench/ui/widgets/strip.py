@@ -62,6 +62,8 @@ class Strip(Static, can_focus=True):
         """Put the sample on screen where it says something new."""
         if self._sample is None or differs(self._sample, sample):
             self._sample = sample
+        elif live is None and self._live is None:
+            return
         self._live = live
         self._fill()
 

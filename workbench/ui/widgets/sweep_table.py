@@ -1,40 +1,48 @@
-"""The prefill/decode table: one line for each prompt length, filled as it is measured."""
+"""The table of a run: one line for each of its points, filled as it is measured."""
+
+from collections.abc import Sequence
 
 from rich.text import Text
 from textual.widgets import DataTable
 
-from workbench.runs.row import COLUMN, SWEEP_TABLE, Row, cell
+from workbench.runs.row import POINT_COLUMNS, PREFILL_DECODE, Row, cell, table_columns
 
 PENDING = "…"
-WIDTHS = {"prompt_tokens": 8, "ttft_ms": 8, "prompt_tokens_per_s": 7, "prefill_gflop_per_s": 8}
+WIDTHS = {"prompt_tokens": 8, "ttft_ms": 8, "prompt_tokens_per_s": 7, "prefill_gflop_per_s": 8, "bound_by": 9}
+BATCH_WIDTHS = {"bound_by": 14}
 LEAST_WIDTH = 7
 
 
 class SweepTable(DataTable[Text]):
-    """Rows under the headings of the sweep, figures to the right; arrows move, enter selects a cell."""
+    """Rows of one kind under their headings, figures to the right; arrows move, enter selects a cell."""
 
-    def __init__(self, *, id: str) -> None:
+    def __init__(self, kind: str = PREFILL_DECODE, *, id: str) -> None:
         super().__init__(id=id, header_height=2, cell_padding=0, cursor_type="cell")
+        self._columns = table_columns(kind)
+        self._names = tuple(column.name for column in self._columns)
+        self._point = POINT_COLUMNS[kind]
         self.rows_shown: list[Row] = []
 
     def on_mount(self) -> None:
         """Make the columns."""
-        for name in SWEEP_TABLE:
-            lines = heading_lines(COLUMN[name].heading)
-            width = max(LEAST_WIDTH, WIDTHS.get(name, 0), *(len(line) + 1 for line in lines))
-            self.add_column(Text("\n".join(lines), justify="right"), width=width, key=name)
+        widths = WIDTHS | (BATCH_WIDTHS if "batch" in self._point else {})
+        for column in self._columns:
+            lines = heading_lines(column.heading)
+            width = max(LEAST_WIDTH, widths.get(column.name, 0), *(len(line) + 1 for line in lines))
+            self.add_column(Text("\n".join(lines), justify="right"), width=width, key=column.name)
 
-    def show(self, rows: list[Row], pending: int | None) -> None:
-        """Show these rows, and the prompt length that is being measured below them."""
+    def show(self, rows: list[Row], pending: Sequence[int] | None) -> None:
+        """Show these rows, and below them the point that is being measured: its prompt length, and its batch."""
         if rows[: len(self.rows_shown)] != self.rows_shown:
             self.clear()
             self.rows_shown = []
         for row in rows[len(self.rows_shown) :]:
-            self._put(len(self.rows_shown), [_cell_text(row, name) for name in SWEEP_TABLE])
+            self._put(len(self.rows_shown), [_cell_text(row, name, self._point) for name in self._names])
             self.rows_shown.append(row)
         place = len(self.rows_shown)
         if pending is not None:
-            texts = [f"{pending:,}", PENDING, *[""] * (len(SWEEP_TABLE) - 2)]
+            lead = [f"{value:,}" for value in pending[: len(self._point)]]
+            texts = [*lead, PENDING, *[""] * (len(self._names) - len(lead) - 1)]
             self._put(place, [Text(text, justify="right") for text in texts])
         elif self.row_count > place:
             self.remove_row(str(place))
@@ -44,7 +52,7 @@ class SweepTable(DataTable[Text]):
         if place == self.row_count:
             self.add_row(*texts, key=str(place))
             return
-        for name, text in zip(SWEEP_TABLE, texts, strict=True):
+        for name, text in zip(self._names, texts, strict=True):
             if self.get_cell(str(place), name) != text:
                 self.update_cell(str(place), name, text)
 
@@ -53,7 +61,7 @@ class SweepTable(DataTable[Text]):
         place = self.cursor_coordinate
         if place.row >= len(self.rows_shown):
             return None
-        return self.rows_shown[place.row], SWEEP_TABLE[place.column]
+        return self.rows_shown[place.row], self._names[place.column]
 
 
 def heading_lines(heading: str) -> list[str]:
@@ -62,10 +70,10 @@ def heading_lines(heading: str) -> list[str]:
     return [first, last] if space else ["", heading]
 
 
-def _cell_text(row: Row, name: str) -> Text:
+def _cell_text(row: Row, name: str, point: Sequence[str]) -> Text:
     text = cell(row, name)
-    if name == "prompt_tokens" and (row.flags or row.status != "ok"):
+    if name == point[0] and (row.flags or row.status != "ok"):
         text = f"! {text}"
-    if name == "prompt_tokens_per_s" and row.status != "ok":
-        text = "failed"
+    if name in ("prompt_tokens_per_s", "total_tokens_per_s") and row.status != "ok":
+        text = row.status.partition(":")[0]
     return Text(text, justify="right", no_wrap=True, overflow="ellipsis")

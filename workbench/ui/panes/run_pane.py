@@ -1,0 +1,131 @@
+"""What the panes of live runs share: where the run stands, its table with the notes of a row, and what it came to."""
+
+from collections.abc import Callable, Sequence
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.widgets import DataTable, Static
+
+from workbench.quantity import Quantity
+from workbench.runs.basis import Basis, known_bases, on_basis, read_rate
+from workbench.runs.row import Row
+from workbench.ui.live_run import LiveRun
+from workbench.ui.widgets.chart import Chart, Markers
+from workbench.ui.widgets.explanation import cell_explanation, figures_explanation
+from workbench.ui.widgets.sweep_table import SweepTable
+
+
+class Figures(Static, can_focus=True):
+    """What the rows say together; enter explains it."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "explain", show=False)]
+
+    def __init__(self, *, id: str) -> None:
+        super().__init__("", id=id, markup=False)
+        self.figures: tuple[Quantity, ...] = ()
+        self.can_focus = False
+
+    def show(self, figures: tuple[Quantity, ...], text: str) -> None:
+        """Say these figures so; none of them clears the line."""
+        if figures == self.figures:
+            return
+        self.figures = figures
+        self.can_focus = bool(figures)
+        self.update(text)
+
+    def action_explain(self) -> None:
+        """Their formulas and inputs."""
+        self.app.push_screen(figures_explanation(self.figures))
+
+
+class RunPane(Vertical):
+    """A run of one kind as it unfolds; `prefix` goes before the names of its parts, `nothing_yet` says what r does."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("b", "basis", "Basis", show=False)]
+
+    def __init__(self, kind: str, prefix: str, nothing_yet: str, may_draw: Callable[[], bool], *, id: str) -> None:
+        super().__init__(id=id)
+        self.live: LiveRun | None = None
+        self.may_draw = may_draw
+        self._kind = kind
+        self._prefix = prefix
+        self._nothing_yet = nothing_yet
+        self._basis = Basis.MINUTE
+
+    def compose_progress(self) -> ComposeResult:
+        """The line that says where the run stands."""
+        yield Static(self._nothing_yet, id=f"{self._prefix}progress", classes="progress", markup=False)
+
+    def compose_table(self) -> ComposeResult:
+        """The table, the words of the row under the cursor, and what the rows say together."""
+        yield SweepTable(self._kind, id=f"{self._prefix}sweep-table")
+        yield Static("", id=f"{self._prefix}row-note", classes="row-note", markup=False)
+        yield Figures(id=f"{self._prefix}figures")
+
+    def show(self, live: LiveRun) -> None:
+        """Show the run as it stands."""
+        if live is not self.live:
+            self.live, self._basis = live, Basis.MINUTE
+        rows = self.rows(live)
+        several = len(known_bases(live.rows)) > 1
+        basis = f" · ceiling by {self._basis}, b changes it" if several else ""
+        self.query_one(f"#{self._prefix}progress", Static).update(f"{live.summary()}{basis}", layout=False)
+        table = self.query_one(SweepTable)
+        table.show(rows, live.measuring)
+        figures = live.finished.figures if live.finished else ()
+        self.query_one(Figures).show(figures, self.figures_text(figures))
+        self._note()
+        self.draw(live, rows)
+
+    def figures_text(self, figures: Sequence[Quantity]) -> str:
+        """What the rows say together, in one line."""
+        return " · ".join(f"{figure.symbol} {figure}" for figure in figures)
+
+    def draw(self, live: LiveRun, rows: Sequence[Row]) -> None:
+        """Draw the charts of these rows, which stand beside the chosen ceiling."""
+
+    def rows(self, live: LiveRun) -> list[Row]:
+        """The run's rows beside the ceiling of the chosen bandwidth."""
+        return [on_basis(row, self._basis) for row in live.rows]
+
+    def faster(self, live: LiveRun) -> float:
+        """How much faster the chosen bandwidth is than the one that the floors were predicted with."""
+        read = next((B for row in live.rows if (B := read_rate(row, self._basis)) is not None), None)
+        if self._basis is Basis.MINUTE or read is None or live.predicted is None:
+            return 1.0
+        return read * 1e9 / live.predicted.read_rate.value
+
+    def action_basis(self) -> None:
+        """Show the ceilings against the next bandwidth that is known."""
+        if self.live is None:
+            return
+        known = known_bases(self.live.rows)
+        self._basis = known[(known.index(self._basis) + 1) % len(known)]
+        self.show(self.live)
+
+    def catch_up(self) -> None:
+        """Draw what waited for the timed window to close."""
+        for chart in self.query(Chart):
+            chart.catch_up()
+
+    def use_markers(self, markers: Markers) -> None:
+        """Draw the charts with these characters."""
+        for chart in self.query(Chart):
+            chart.use(markers)
+
+    @on(DataTable.CellHighlighted)
+    def _note(self) -> None:
+        selected = self.query_one(SweepTable).selected()
+        row = selected[0] if selected else None
+        parts = [] if row is None else [row.status if row.status != "ok" else "", row.flags]
+        text = "; ".join(part for part in parts if part)
+        self.query_one(f"#{self._prefix}row-note", Static).update(f"! {text}" if text else "", layout=False)
+
+    @on(DataTable.CellSelected)
+    def _explain(self) -> None:
+        selected = self.query_one(SweepTable).selected()
+        if selected is not None:
+            self.app.push_screen(cell_explanation(*selected))
