@@ -142,7 +142,7 @@ def _print_load(found: Calibration) -> None:
     for clocks in found.clocks:
         print(clocks)
     if found.drift is not None:
-        print(f"the first cell measured again: {found.drift:+.1%}")
+        print(f"the first cell measured again, where it was farthest off: {found.drift:+.1%}")
     print()
 
 

@@ -44,8 +44,9 @@ def test_a_whole_probe_measures_every_kind_in_order_and_the_first_again() -> Non
     assert opened.grid is not None
     assert opened.grid.asked == [
         *("reads", "sizes", "copy"),
-        *(f"{what} {dtype}" for dtype in ("float32", "bfloat16", "float16") for what in ("matrix-vector", "products")),
-        "again",
+        *("matrix-vector float32", "products float32", "again"),
+        *("matrix-vector bfloat16", "products bfloat16", "again"),
+        *("matrix-vector float16", "products float16", "again"),
     ]
     assert opened.grid.closed
     assert isinstance(events[0], Progress)
@@ -157,6 +158,18 @@ def test_a_box_that_moved_meanwhile_is_not_quiet() -> None:
     found = calibration_in(events_of(Opened(again=12)))
     assert found.drift == pytest.approx(-0.4)
     assert not found.quiet
+
+
+def test_the_drift_is_the_farthest_even_where_the_box_came_back() -> None:
+    opened = Opened()
+    found: list[Calibration] = []
+    for event in probe(ProbeSettings(), TimedWindow(), opened)(CancelToken()):
+        assert opened.grid is not None or isinstance(event, Progress)
+        if opened.grid is not None:
+            opened.grid.again = {1: 21.0, 2: 15.0}.get(opened.grid.asked.count("again") + 1, 19.8)
+        if isinstance(event, Calibrated):
+            found.append(event.calibration)
+    assert found[0].drift == pytest.approx(-0.25)
 
 
 def test_arrays_shrunk_into_the_cache_leave_no_read_rate_but_the_products() -> None:

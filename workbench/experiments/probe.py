@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from workbench.experiments.events import Calibrated, CellMeasured, Event, Progress
-from workbench.experiments.settings import DEFAULT_MODEL
+from workbench.experiments.settings import DEFAULT_MODEL, check_device
 from workbench.experiments.window import TimedWindow
 from workbench.hardware.accelerator_clocks import AcceleratorClocks, read_clocks
 from workbench.hardware.caches import instructions
@@ -52,7 +52,7 @@ class ProbeGrid(Protocol):
         """Read kernels by threads; the first cell is the one measured again at the end."""
 
     def read_again(self, first: Cell) -> Cell:
-        """That cell once more."""
+        """That cell once more, to see whether the box is still what it was."""
 
     def sizes(self) -> Iterator[Cell]:
         """The best read kernel over growing arrays."""
@@ -108,6 +108,7 @@ def probe(settings: ProbeSettings, window: TimedWindow, open_grid: OpenGrid = op
     """
 
     def experiment(cancel: CancelToken) -> Iterator[Event]:
+        check_device(settings.device)
         model = resolve(settings.model)
         begun = read_load()
         yield Progress("starting torch and filling memory")
@@ -160,14 +161,17 @@ class _Taken:
         for dtype in QUICK_DTYPES if quick else DTYPES:
             yield from self._measured(f"matrix-vector products, {dtype}", grid.matrix_vector(dtype, shapes, quick))
             yield from self._measured(f"matrix products, {dtype}", grid.products(dtype, shapes, quick))
-        first, before = self.cells[0], read_load()
-        yield Progress("reading the first again")
+            yield Progress("reading the first again")
+            self._read_again(self.cells[0])
+        self._complete = True
+
+    def _read_again(self, first: Cell) -> None:
+        before = read_load()
         self._cancel.check()
         with self._window.timed(lambda _: None):
-            again = grid.read_again(first)
-        self._drift = drift_between(first, again)
+            drift = drift_between(first, self._grid.read_again(first))
         self._load_after = load_between(before, read_load())
-        self._complete = True
+        self._drift = max((drift, self._drift or 0.0), key=abs)
 
     def calibration(self) -> Calibration:
         """What the cells come to so far."""

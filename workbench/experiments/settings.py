@@ -74,8 +74,7 @@ def check_settings(settings: SweepSettings | BatchSettings) -> None:
     """Raise SettingsError where a setting is out of range or unknown; needs no model."""
     if settings.dtype not in DTYPE_BYTES:
         raise SettingsError(unknown_name("dtype", settings.dtype, DTYPE_BYTES))
-    if not DEVICE_NAME.fullmatch(settings.device):
-        raise SettingsError(unknown_name("device", settings.device, DEVICES))
+    check_device(settings.device)
     match settings:
         case SweepSettings():
             _check_points(settings.prompts, "prompt lengths", "A prompt length", "1,16,64")
@@ -94,6 +93,12 @@ def check_settings(settings: SweepSettings | BatchSettings) -> None:
                 f"The number of threads is {settings.threads:,}; this process may use {usable_cores()} cores, and more "
                 f"than {most} threads on them measure nothing but their waiting. Use at most {most}."
             )
+
+
+def check_device(name: str) -> None:
+    """Raise SettingsError for a device no engine knows; whether it is here only an engine can say."""
+    if not DEVICE_NAME.fullmatch(name):
+        raise SettingsError(unknown_name("device", name, DEVICES))
 
 
 def check_context(settings: SweepSettings | BatchSettings, model: Model) -> None:

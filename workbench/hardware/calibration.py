@@ -110,10 +110,10 @@ def cell_line(cell: Cell, cache_bytes: int | None = None) -> CellLine:
 class Calibration:
     """A box as one probe found it.
 
-    `cells` are in the order they were measured; `drift` is the first cell's rate measured again at the end over what
-    it was, less one, None where it was not reached; `model` is the one whose shapes were multiplied,
-    `memory_bytes` what the device has. `load` is that of the whole probe, `load_before` while it got ready and
-    `load_after` while the first cell was measured again; `clocks` are an accelerator's before and after.
+    `cells` are in the order they were measured; `drift` is the first cell's rate measured again after each dtype over
+    what it was, less one, where it was farthest off, None where that was not reached; `model` is the one whose shapes
+    were multiplied, `memory_bytes` what the device has. `load` is that of the whole probe, `load_before` while it got
+    ready and `load_after` while the first cell was measured last; `clocks` are an accelerator's before and after.
     """
 
     calibration_id: str
@@ -254,7 +254,7 @@ def _rejected(cell: Cell, why: str) -> Cell:
 
 
 def drift_between(first: Cell, again: Cell) -> float:
-    """How much faster the same cell was at the end than at the start, as a share."""
+    """How much faster the same cell was later, as a share."""
     return again.best / first.best - 1
 
 
@@ -327,4 +327,4 @@ def _disturbances(calibration: Calibration) -> Iterable[str]:
         )
     if drift is not None and abs(drift) > DRIFT_SHARE:
         faster = "faster" if drift > 0 else "slower"
-        yield f"The first cell was {abs(drift):.0%} {faster} when measured again at the end: the rates moved meanwhile."
+        yield f"The first cell was {abs(drift):.0%} {faster} when measured again: the rates moved meanwhile."

@@ -2,6 +2,7 @@
 
 import gc
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 import torch
 
@@ -28,20 +29,41 @@ SIZES = tuple(1 << power for power in range(18, 40, 2))
 ROWS = (1, 2, 4, 8, 16, 32, 64, 256, 1024, 2048)
 QUICK_ROWS = (1024,)
 FEW_ROWS = 64
-PLAIN_PRODUCTS = (
-    (4096, (4096, 4096)),
-    (2048, (2048, 2048)),
-    (2048, (2048, 4096)),
-    (4096, (512, 4096)),
-    (1536, (3072, 512)),
-    (1024, (1024, 1024)),
-)
-"""Rows, and one matrix each: where libraries were seen to multiply fastest, whatever a model's own shapes are."""
 PRODUCT_FLOP = 20e9
 FEW_ROWS_BYTES = 1_000_000_000
 """Bytes of weights that few rows are multiplied by at least, where memory allows, so that none stays in a cache."""
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 READ_DTYPE = "float32"
+
+
+@dataclass(frozen=True)
+class Product:
+    """So many rows times matrices of these shapes in turn, `most_weights` elements of them, or one matrix."""
+
+    rows: int
+    shapes: tuple[tuple[int, int], ...]
+    most_weights: int
+
+    @property
+    def flop(self) -> float:
+        """Two to a multiply-add."""
+        return 2.0 * self.rows * self.most_weights
+
+
+def plain_product(rows: int, out_features: int, in_features: int) -> Product:
+    """So many rows times one matrix."""
+    return Product(rows, ((out_features, in_features),), out_features * in_features)
+
+
+PLAIN_PRODUCTS = (
+    plain_product(4096, 4096, 4096),
+    plain_product(2048, 2048, 2048),
+    plain_product(2048, 2048, 4096),
+    plain_product(4096, 512, 4096),
+    plain_product(1536, 3072, 512),
+    plain_product(1024, 1024, 1024),
+)
+"""Where libraries were seen to multiply fastest, whatever a model's own shapes are."""
 
 
 class Grid:
@@ -124,21 +146,17 @@ class Grid:
         at the best rate so far, and then the fastest of them all once more.
         """
         array = self._filled(dtype)
-        best = 0.0
-        ladder = [(count, shapes, self._most_weights(count, array)) for count in rows]
-        plain = [(count, (shape,), shape[0] * shape[1]) for count, shape in PLAIN_PRODUCTS] if len(rows) > 1 else []
-        fastest: tuple[int, Sequence[tuple[int, int]], int] | None = None
-        for product in (*ladder, *plain):
-            count, over, most = product
-            if product in plain and 2 * count * most > CELL_S * best:
+        ladder = [Product(count, tuple(shapes), self._most_weights(count, array)) for count in rows]
+        fastest, best = ladder[0], 0.0
+        for product in (*ladder, *(PLAIN_PRODUCTS if len(rows) > 1 else ())):
+            if product in PLAIN_PRODUCTS and product.flop > CELL_S * best:
                 continue
-            for cell in self._product(array, dtype, over, count, most):
+            for cell in self._product(array, dtype, product):
                 if cell.best > best:
-                    best, fastest = cell.best, product
+                    fastest, best = product, cell.best
                 yield cell
-        if plain and fastest is not None:
-            count, over, most = fastest
-            yield from self._product(array, dtype, over, count, most)
+        if len(rows) > 1:
+            yield from self._product(array, dtype, fastest)
 
     def matrix_vector(self, dtype: str, shapes: Sequence[tuple[int, int]], quick: bool) -> Iterator[Cell]:
         """One row times one matrix after the other, at each thread count, as a decode step multiplies."""
@@ -160,14 +178,13 @@ class Grid:
     def _most_weights(self, rows: int, array: torch.Tensor) -> int:
         return self._few_rows_bytes // array.element_size() if rows < FEW_ROWS else int(PRODUCT_FLOP / (2 * rows))
 
-    def _product(
-        self, array: torch.Tensor, dtype: str, shapes: Sequence[tuple[int, int]], rows: int, most_weights: int
-    ) -> Iterator[Cell]:
-        weights = matrices(array, shapes, most_weights)
+    def _product(self, array: torch.Tensor, dtype: str, product: Product) -> Iterator[Cell]:
+        weights = matrices(array, product.shapes, product.most_weights)
         if not weights:
             return
         size = sum(weight.numel() for weight in weights) * array.element_size()
-        kernel, threads = product_kernel(weights, rows), self._thread_counts[-1]
+        rows, threads = product.rows, self._thread_counts[-1]
+        kernel = product_kernel(weights, rows)
         shape = _shapes([(weight.shape[0], weight.shape[1]) for weight in weights])
         yield self._cell(Work.GEMM, kernel, threads, size, LEAST_PASSES, dtype=dtype, rows=rows, shape=shape)
 
