@@ -114,8 +114,7 @@ def _print_summary(found: Calibration) -> None:
     cache = found.last_level_cache_bytes
     print(f"last-level cache {'not known' if cache is None else f'{cache / 1e6:,.0f} MB'} · probed {found.taken_at}\n")
     if found.read is not None:
-        print(next(explain(found.read)))
-    print()
+        print(next(explain(found.read)) + "\n")
     for work, heading in (
         (Work.READ, "reads, GB/s: the best counts"),
         (Work.SIZE, "the best kernel over growing arrays, GB/s"),

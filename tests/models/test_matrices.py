@@ -2,6 +2,9 @@
 
 from dataclasses import replace
 
+import pytest
+
+from workbench.errors import ModelError
 from workbench.models.matrices import matrix_shapes
 from workbench.models.resolve import resolve
 
@@ -30,3 +33,8 @@ def test_a_model_that_tells_no_widths_gives_the_square_of_its_hidden_one() -> No
 def test_sizes_of_nothing_are_left_out() -> None:
     odd = replace(resolve("qwen3-0.6b"), groups=(), kv_layers=(), vocabulary=0)
     assert all(min(shape) > 0 for shape in matrix_shapes(odd))
+
+
+def test_a_model_without_a_hidden_width_is_refused_by_name() -> None:
+    with pytest.raises(ModelError, match=r"qwen3-0\.6b does not tell its hidden width"):
+        matrix_shapes(replace(resolve("qwen3-0.6b"), hidden=0))

@@ -110,13 +110,14 @@ def probe(settings: ProbeSettings, window: TimedWindow, open_grid: OpenGrid = op
     def experiment(cancel: CancelToken) -> Iterator[Event]:
         check_device(settings.device)
         model = resolve(settings.model)
+        shapes = matrix_shapes(model)
         begun = read_load()
         yield Progress("starting torch and filling memory")
         grid = open_grid(settings, cancel)
         try:
             taken = _Taken(settings, model.name, grid, window, cancel, begun)
             with suppress(Cancelled):
-                yield from taken.cells_of(matrix_shapes(model))
+                yield from taken.cells_of(shapes)
             if taken.cells:
                 yield Calibrated(taken.calibration())
         finally:

@@ -1,5 +1,6 @@
 """The shapes of the matrices one token is multiplied by, as far as a model's widths and groups tell them."""
 
+from workbench.errors import ModelError
 from workbench.models.model import Model
 from workbench.models.tensors import ROUTED
 
@@ -10,9 +11,14 @@ def matrix_shapes(model: Model) -> tuple[tuple[int, int], ...]:
     """(rows, columns) of a layer's query, output, gate and down projections, and of the output head.
 
     A feed-forward width is what its group's parameters come to, three matrices a layer. Sizes the model does not
-    tell are left out; at least the square of its hidden width is there.
+    tell are left out; at least the square of its hidden width is there. Raises ModelError where not even that is told.
     """
     h = model.hidden
+    if h <= 0:
+        raise ModelError(
+            f"{model.name} does not tell its hidden width, so there are no matrices of its shape to multiply. "
+            "Name another model."
+        )
     shapes: list[tuple[int, int]] = []
     if model.attention_layers:
         q = model.attention_layers[0].heads * model.attention_layers[0].head_dim
