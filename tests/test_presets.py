@@ -123,11 +123,15 @@ def test_what_is_no_readable_text_file_is_told(tmp_path: Path) -> None:
 def test_the_later_folder_wins_and_a_name_twice_in_one_is_told(tmp_path: Path) -> None:
     write(tmp_path / "shipped" / "a.toml", "name = 'Cart'\nload = 'hay'")
     write(tmp_path / "own" / "b.toml", "name = 'cart'\nload = 'wood'")
-    write(tmp_path / "own" / "c.toml", "name = 'CART'\nload = 'hay'")
-    loaded = load("models", read_cart, tmp_path / "shipped", tmp_path / "own", tmp_path / "absent")
+    folders = tmp_path / "shipped", tmp_path / "own", tmp_path / "absent"
+    loaded = load("models", read_cart, *folders)
     assert find("cart", " caRT ", loaded, SettingsError).load == "wood"
+    write(tmp_path / "own" / "c.toml", "name = 'CART'\nload = 'hay'")
+    loaded = load("models", read_cart, *folders)
     assert len(loaded.problems) == 1
     assert "c.toml: name: 'CART' is also the name of b.toml in the same folder" in loaded.problems[0]
+    with pytest.raises(SettingsError, match=r"no cart named 'cart'.*c\.toml"):
+        find("cart", "cart", loaded, SettingsError)
 
 
 def test_a_name_that_is_not_known_is_told_with_the_nearest_and_the_files_that_failed() -> None:

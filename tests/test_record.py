@@ -88,7 +88,7 @@ def test_a_cell_as_a_table_shows_it(cell: object, shown: str) -> None:
     ("value", "shown"),
     [
         (0.0, "0"),
-        (9.999, "10.00"),
+        (9.999, "10.0"),
         (10.0, "10.0"),
         (117.53, "117.5"),
         (999.94, "999.9"),

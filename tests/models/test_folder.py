@@ -234,7 +234,7 @@ PUBLISHED_GPT_OSS: dict[str, Any] = {
     "vocab_size": 128,
 }
 
-DAMAGED: dict[str, tuple[Any, ...]] = {
+DAMAGED: dict[str, list[Any]] = {
     "hidden_size": ["64", None, -64, 1.5, True, [], 10**30, 0],
     "num_hidden_layers": ["2", None, -2, 2_000, 10**6, 0, float("nan")],
     "num_attention_heads": ["4", -4, 10**11],

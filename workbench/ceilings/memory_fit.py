@@ -11,7 +11,7 @@ from workbench.record import headed
 FLOAT32_BYTES = 4
 ENGINE_BYTES = 400_000_000
 """What Python, torch and transformers take before a model is loaded (measured, CPU build of torch 2.13)."""
-MOST_SEQUENCES = 1 << 20
+MOST_SEQUENCES = 1 << 40
 """Where a search for the largest batch ends."""
 LONGEST_CONTEXT = 1 << 24
 """Where a search for the longest context ends for a model that states no limit."""

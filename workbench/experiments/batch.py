@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import compress
 from statistics import mean, median
 
 from workbench.ceilings import decode, experts, kv_cache, memory_fit, prefill
@@ -56,17 +57,21 @@ def _measure(sweep: MeasuredRun[BatchPlan]) -> Iterator[Event]:
     sweep.cancel.check()
     beside_loaded = sweep.loaded.free_bytes()
     needs = [planned.need_at(point) for point in points]
+    fitting = [need.beside_loaded <= beside_loaded for need in needs]
     yield Predicted(
         floors=tuple(_floor(planned, point, rates, few_rows[point.batch]) for point in points),
         read_rate=rates.read,
         product_rate=rates.product,
-        resident_bytes=max((n.total for n in needs if n.beside_loaded <= beside_loaded), default=planned.need.total),
+        resident_bytes=max((need.total for need in compress(needs, fitting)), default=planned.need.total),
     )
     yield Progress("warming up", points=len(points))
     with suppress(PointError):
         _batch(sweep, Point(min(settings.contexts), 1), seed=0)
     before = rates.read
-    seconds = [point_seconds(settings, planned.resident, point, rates.read, rates.product) for point in points]
+    seconds = [
+        point_seconds(settings, planned.resident, point, rates.read, rates.product) if fits else 0.0
+        for point, fits in zip(points, fitting, strict=True)
+    ]
     slowdown, measured_s, measured_floor_s = 1.0, 0.0, 0.0
     for i, point in enumerate(points):
         sweep.cancel.check()
@@ -83,11 +88,11 @@ def _measure(sweep: MeasuredRun[BatchPlan]) -> Iterator[Event]:
         )
         begun = time.monotonic()
         found = _at(sweep, point, seed=i + 1)
-        if found.timing is not None:
+        if found.timing is not None and seconds[i]:
             measured_s += time.monotonic() - begun
             measured_floor_s += seconds[i]
             slowdown = measured_s / measured_floor_s
-        # What was not run has kept nothing busy since the reading before it.
+        # A point that was not run took no time in which the rates could have moved.
         after = sweep.read(sweep.loaded.read_again) if found.fits else before
         row = _row(sweep, point, started_at, found, Around(before, after, rates.product), few_rows[point.batch])
         before = after

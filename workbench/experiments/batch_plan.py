@@ -37,8 +37,9 @@ class BatchPlan(LoadPlan):
 
     @property
     def most_needed(self) -> MemoryNeed:
-        """What the point that needs most needs, whether it fits or not."""
-        return max((self.need_at(point) for point in self.points), key=lambda need: need.total)
+        """What the point that needs most of those that fit needs."""
+        fitting = (need for need in map(self.need_at, self.points) if need.total <= self.available)
+        return max(fitting, key=lambda need: need.total, default=self.need)
 
     def need_at(self, point: Point) -> MemoryNeed:
         """The need of one point."""
@@ -71,14 +72,16 @@ def plan_batch(settings: BatchSettings) -> BatchPlan:
     check_context(settings, model)
     resident = model.in_dtype(settings.dtype)
     C = assumed_compute(settings.threads or usable_cores())
-    measuring = sum(point_seconds(settings, resident, point, ASSUMED_READ, C) for point in points(settings))
+    available = available_bytes()
+    fitting = [point for point in points(settings) if need_at(settings, resident, point).total <= available]
+    measuring = sum(point_seconds(settings, resident, point, ASSUMED_READ, C) for point in fitting)
     return BatchPlan(
         settings=settings,
         model=model,
         resident=resident,
         weights=weights,
         need=need_at(settings, resident, least_point(settings)),
-        available=available_bytes(),
+        available=available,
         seconds=loading_seconds(resident, weights) + measuring,
     )
 

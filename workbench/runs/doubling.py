@@ -15,7 +15,7 @@ LEAST_GAIN = 1.10
 
 @dataclass(frozen=True)
 class Doubling:
-    """One context's end of what batching gives: with `batch` sequences, past which `limit` binds.
+    """One context's end of what batching gives: past `batch` sequences, where `limit` binds.
 
     `gain` is the total rate after the next doubling over the one before it, None where that one could not be run.
     """
@@ -27,18 +27,16 @@ class Doubling:
 
     @property
     def sentence(self) -> str:
-        """It in words."""
+        """What `batch` is, with its cause."""
         tokens = "1 token" if self.context == 1 else f"{self.context:,} tokens"
-        if self.gain is None:
-            return f"with {tokens} each, the next batch is stopped by memory: the most sequences that ran"
-        return f"with {tokens} each, doubling the batch stops paying {_CAUSES[self.limit]}: sequences from which on"
+        return f"sequences past which doubling the batch stops paying with {tokens} each, {_CAUSES[self.limit]}"
 
 
 _CAUSES = {
-    Limit.WEIGHTS: "though the weights are still most of what is read, so the engine and not the box limits it",
-    Limit.CACHE: "because every sequence's cache is read",
-    Limit.ARITHMETIC: "because of the arithmetic of so few rows",
-    Limit.MEMORY: "because of memory",
+    Limit.WEIGHTS: "because of the engine: the box could still share the reading of the weights",
+    Limit.CACHE: "because of cache reads: every sequence's cache is read in every step",
+    Limit.ARITHMETIC: "because of arithmetic: so few rows get little of what the box can multiply",
+    Limit.MEMORY: "because of memory: the next batch does not fit",
 }
 
 
@@ -70,7 +68,7 @@ def _end(rows: Sequence[Row]) -> Doubling | None:
 def figure(doubling: Doubling) -> Quantity:
     """It as a figure, the sequences, with the gain among its inputs."""
     gain = () if doubling.gain is None else (_gain(doubling.gain),)
-    return Quantity(doubling.sentence, doubling.batch, Unit.COUNT, Origin.MEASURED, "b", inputs=gain)
+    return Quantity(doubling.sentence, doubling.batch, Unit.COUNT, Origin.MEASURED, "b*", inputs=gain)
 
 
 def _gain(gain: float) -> Quantity:

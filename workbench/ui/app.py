@@ -21,18 +21,20 @@ from textual.widgets import Static
 from workbench.ceilings.box import Box
 from workbench.engines.engine import load_transformers
 from workbench.errors import WorkbenchError
+from workbench.experiments.batch import batch_sweep
 from workbench.experiments.events import Event
+from workbench.experiments.measured_run import Load
 from workbench.experiments.plan import check_before_loading
-from workbench.experiments.prefill_decode import Load, sweep
+from workbench.experiments.prefill_decode import sweep
 from workbench.experiments.probe import OpenGrid, ProbeSettings, open_torch_grid, probe
-from workbench.experiments.settings import SweepSettings, check_settings
+from workbench.experiments.settings import BatchSettings, RunSettings, SweepSettings, check_settings
 from workbench.experiments.window import TimedWindow
 from workbench.hardware.device import Device
 from workbench.hardware.machine import this_machine
 from workbench.hardware.monitor import Monitor, Sample
 from workbench.paths import log_file, resource
 from workbench.quantity import format_duration
-from workbench.runner import Runner
+from workbench.runner import Experiment, Runner
 from workbench.runs.export import write_csv
 from workbench.runs.measured_device import this_device
 from workbench.runs.store import Store
@@ -43,8 +45,10 @@ from workbench.ui.help import help_text
 from workbench.ui.keys import key_line
 from workbench.ui.live_probe import LiveProbe, calibration_lines
 from workbench.ui.live_run import LiveRun, mark_interrupted
+from workbench.ui.panes.batch import BatchPane
 from workbench.ui.panes.ceiling import CeilingPane
 from workbench.ui.panes.prefill_decode import PrefillDecodePane
+from workbench.ui.panes.run_pane import RunPane
 from workbench.ui.panes.setup import SetupPane
 from workbench.ui.quiet_driver import QuietDriver
 from workbench.ui.terminal import WayOut, end_process, library_output_to
@@ -66,7 +70,12 @@ SAMPLE_S = 0.9
 TICK_AFTER_S = 3.0
 RUNNER_WAIT_S = 1.0
 INTERRUPTED_EXIT = 130
-FIRST_FOCUS = {"setup": "#models", "ceiling": "#context-table", "prefill_decode": "#sweep-table"}
+FIRST_FOCUS = {
+    "setup": "#models",
+    "ceiling": "#context-table",
+    "prefill_decode": "#sweep-table",
+    "batch": "#batch-sweep-table",
+}
 """The panes, and what has the keys when one is shown."""
 
 
@@ -79,6 +88,7 @@ class WorkbenchApp(App[int]):
         Binding("1", "pane('setup')", "Setup"),
         Binding("2", "pane('ceiling')", "Ceiling"),
         Binding("3", "pane('prefill_decode')", "Prefill/Decode"),
+        Binding("4", "pane('batch')", "Batch"),
         Binding("r", "run", "Run"),
         Binding("p", "probe", "Probe"),
         Binding("x", "stop", "Stop"),
@@ -131,6 +141,7 @@ class WorkbenchApp(App[int]):
             yield SetupPane(self._settings, self._track, id="setup")
             yield CeilingPane(self._may_draw, id="ceiling")
             yield PrefillDecodePane(self._may_draw, id="prefill_decode")
+            yield BatchPane(self._may_draw, id="batch")
             yield Strip(this_machine(), id="strip")
             yield Static("", id="keys", markup=False)
         yield Static("", id="too-small", markup=False)
@@ -203,7 +214,7 @@ class WorkbenchApp(App[int]):
         try:
             for event in events_waiting:
                 live.apply(event)
-            pane = self._sweep_pane()
+            pane = self._pane_of(live)
             pane.show(live)
             pane.catch_up()
             self._ceiling_pane().catch_up()
@@ -270,13 +281,19 @@ class WorkbenchApp(App[int]):
         self._show_frame()
 
     def action_run(self) -> None:
-        """Run the sweep of the Setup pane."""
+        """Run the sweep of the Setup pane, once it is in sight, or the batch sweep of the Batch pane."""
+        if self._pane == "ceiling":
+            self.action_pane("setup")
+            return
         if self.runner.busy:
             self._say("A measurement is running", "Two must not overlap. x stops the one that runs.")
             return
         try:
             setup = self.screen_stack[0].query_one(SetupPane)
             settings = setup.settings()
+            if self._pane == "batch":
+                self._run_batch(self._batch_pane().settings(settings))
+                return
             planned = setup.planned_for(settings)
             if planned is not None:
                 check_before_loading(planned)
@@ -286,11 +303,19 @@ class WorkbenchApp(App[int]):
         except WorkbenchError as error:
             self._say("The sweep can't be run", str(error), is_error=True)
             return
+        self._start(settings, "prefill_decode", sweep(settings, self._load, self.window))
+
+    def _run_batch(self, settings: BatchSettings) -> None:
+        check_settings(settings)
+        self._start(settings, "batch", batch_sweep(settings, self._load, self.window))
+
+    def _start(self, settings: RunSettings, pane: str, experiment: Experiment) -> None:
+        """Show the pane of a run and drive it."""
         self._waiting.take()
         self.live = LiveRun(settings)
-        self.action_pane("prefill_decode")
+        self.action_pane(pane)
         self._catch_up()
-        self.runner.start(sweep(settings, self._load, self.window), self._bridge.listen, self._bridge.done)
+        self.runner.start(experiment, self._bridge.listen, self._bridge.done)
         self._beat()
         self._show_frame()
 
@@ -345,7 +370,8 @@ class WorkbenchApp(App[int]):
 
     def action_export(self) -> None:
         """Write the CSV of the run shown, from the store."""
-        run = self.live.run if self.live else None
+        shown = next((pane.live for pane in self._run_panes() if pane.id == self._pane and pane.live), self.live)
+        run = shown.run if shown else None
         if run is None:
             self._say("There is nothing to export yet", "r runs a sweep; e then writes its rows as CSV.")
             return
@@ -377,7 +403,8 @@ class WorkbenchApp(App[int]):
     def action_markers(self) -> None:
         """Draw the charts with the other characters."""
         self._markers = ASCII if self._markers is DOTS else DOTS
-        self._sweep_pane().use_markers(self._markers)
+        for pane in self._run_panes():
+            pane.use_markers(self._markers)
         self._ceiling_pane().use_markers(self._markers)
         self._strip().use_levels(self._levels())
 
@@ -410,7 +437,9 @@ class WorkbenchApp(App[int]):
     def _take_settings(self, message: SetupPane.SettingsChanged) -> None:
         if message.planned is not None:
             setup = self.screen_stack[0].query_one(SetupPane)
-            self._ceiling_pane().follow(message.planned.settings, setup.tracks)
+            settings = message.planned.settings
+            self._ceiling_pane().follow(settings, setup.tracks)
+            self._batch_pane().follow(settings.track, setup.tracks)
             self._show_rates()
         self._show_frame()
 
@@ -435,6 +464,15 @@ class WorkbenchApp(App[int]):
 
     def _strip(self) -> Strip:
         return self.screen_stack[0].query_one(Strip)
+
+    def _batch_pane(self) -> BatchPane:
+        return self.screen_stack[0].query_one(BatchPane)
+
+    def _pane_of(self, live: LiveRun) -> RunPane:
+        return self._batch_pane() if isinstance(live.settings, BatchSettings) else self._sweep_pane()
+
+    def _run_panes(self) -> tuple[RunPane, ...]:
+        return self._sweep_pane(), self._batch_pane()
 
     def _ceiling_pane(self) -> CeilingPane:
         return self.screen_stack[0].query_one(CeilingPane)
