@@ -88,9 +88,40 @@ def test_export_show_and_list_speak_of_the_same_run(tiny: Path, tmp_path: Path) 
     assert [len(row["samples"]["tpot_s"]) for row in shown] == [2, 2]
 
 
+def test_a_batch_sweep_prints_and_keeps_its_rows_with_one_refused(tiny: Path) -> None:
+    wanted = ("--contexts", "2,8", "--batches", "1,3,1000000000", "--steps", "3", "--device", "cpu")
+    swept = workbench("batch", tiny, *wanted)
+    assert swept.returncode == 0, swept.stderr
+    assert re.search(r"^ +2 +1 .*(reads|arithmetic)$", swept.stdout, re.MULTILINE)
+    assert re.search(r"^ +8 +1,000,000,000 +refused: .* largest batch that fits is", swept.stdout, re.MULTILINE)
+    shown = workbench("runs", "show")
+    assert all(line in shown.stdout for line in swept.stdout.splitlines() if " refused: " in line or " reads" in line)
+    exported = list(csv.DictReader(io.StringIO(workbench("runs", "export").stdout)))
+    assert [(row["prompt_tokens"], row["batch"]) for row in exported] == [
+        (t, b) for t in ("2", "8") for b in ("1", "3", "1000000000")
+    ]
+    for row in exported:
+        assert (row["kind"], row["ttft_ms"]) == ("batch", "")
+        assert (row["step_ms"] == "") is (row["bound_by"] == "memory")
+    with Store() as store:
+        assert [len(s.tpot_s) for _, s in store.rows_with_samples(store.run("last").run_id)] == [3, 3, 0] * 2
+
+
+def test_sequences_of_unequal_length_run_and_a_sweep_of_nothing_but_refused_ones_fails(tiny: Path) -> None:
+    mixed = workbench("batch", tiny, "--context", "8", "--batches", "4", "--contexts-mixed", "--format", "json")
+    assert mixed.returncode == 0, mixed.stderr
+    (row,) = json.loads(mixed.stdout)
+    assert (row["status"], row["prompt_tokens"]) == ("ok", 8)
+    assert "4 to 12 tokens" in row["flags"]
+    assert workbench("batch", tiny, "--batches", "1000000000").returncode == 1
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (("batch", "qwen3-0.6b", "--batches", "0"), "at least 1"),
+        (("batch", "qwen3-0.6b", "--contexts", "50000"), "longer than the context"),
+        (("batch", "qwen3-0.6b", "--steps", "0"), "at least 1"),
         (("sweep", "qwen3-0.6c"), "Did you mean qwen3-0.6b"),
         (("sweep", "qwen3-0.6b", "--dtype", "float8"), "no dtype named"),
         (("sweep", "qwen3-0.6b", "--device", "gpu"), "no device named"),

@@ -55,7 +55,7 @@ def test_every_point_is_predicted_before_any_is_measured_and_batches_go_round_wi
     predicted = next(event for event in seen if isinstance(event, Predicted))
     assert [(floor.prompt_tokens, floor.batch) for floor in predicted.floors] == at
     assert [floor.tpot.value for floor in predicted.floors] == pytest.approx(
-        [(W + b * (t + 3) * K + (b - 1) * 576 * 4 * 0) / READ_RATE for t, b in at], rel=1e-3
+        [(W + b * (t + 3) * K) / READ_RATE for t, b in at], rel=1e-3
     )
     assert predicted.floors[3].ttft.value > 7 * predicted.floors[2].ttft.value
     progress = [event for event in seen if isinstance(event, Progress) and event.point]
@@ -68,7 +68,8 @@ def test_rates_are_of_the_median_step_and_every_step_is_kept() -> None:
     assert event.samples.tpot_s == pytest.approx((0.020, 0.060, 0.040, 0.060, 0.040))
     assert (row.step_ms, row.tpot_ms, row.tpot_median_ms) == pytest.approx((40.0, 20.0, 40.0))
     assert (row.decode_tokens_per_s, row.total_tokens_per_s) == pytest.approx((25.0, 200.0))
-    assert (row.prefill_ms, row.ttft_ms) == (pytest.approx(16.0), None)
+    assert row.prefill_ms == pytest.approx(16.0)
+    assert row.ttft_ms is None
     assert (row.kind, row.new_tokens, row.repeats) == ("batch", 6, 5)
 
 
@@ -188,7 +189,7 @@ def test_a_model_too_large_for_one_sequence_is_refused_before_loading(monkeypatc
         ({"batches": ()}, "No batches were given"),
         ({"batches": (4, -1)}, "A batch is -1"),
         ({"steps": 0}, "number of steps is 0"),
-        ({"contexts": (8_185,)}, "Use contexts up to 8,186|longer than the context"),
+        ({"contexts": (8_187,)}, "longer than the context.*Use contexts up to 8,186"),
         ({"contexts": (6_000,), "mixed": True}, "sequence of 9,000 tokens"),
         ({"dtype": "float8"}, "no dtype named"),
     ],

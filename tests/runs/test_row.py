@@ -2,7 +2,7 @@ import pytest
 
 from tests.fakes import a_row
 from workbench.quantity import Origin, Unit
-from workbench.runs.row import COLUMN, COLUMNS, SWEEP_TABLE, cell, labels, quantity
+from workbench.runs.row import BATCH, BATCH_TABLE, COLUMN, COLUMNS, SWEEP_TABLE, cell, labels, quantity, table_columns
 
 DESIGN_COLUMNS = [
     "run_id",
@@ -96,9 +96,24 @@ def test_text_has_no_quantity() -> None:
     assert quantity(a_row(bound_by="bytes"), "bound_by") is None
 
 
+def test_a_batch_row_explains_its_rates_by_the_median_step() -> None:
+    row = a_row(kind=BATCH, batch=8, tpot_ms=30.0, step_ms=40.0, total_tokens_per_s=200.0, decode_tokens_per_s=25.0)
+    total, each = quantity(row, "total_tokens_per_s"), quantity(row, "decode_tokens_per_s")
+    assert total is not None
+    assert each is not None
+    assert (total.formula, [i.value for i in total.inputs]) == ("b / step", [8, 40.0])
+    assert (each.formula, [i.value for i in each.inputs]) == ("1 / step", [40.0])
+    swept = quantity(a_row(tpot_ms=30.0, total_tokens_per_s=33.3), "total_tokens_per_s")
+    assert swept is not None
+    assert swept.formula == "b / TPOT"
+    assert [column.heading for column in table_columns(BATCH)][:2] == ["context", "batch"]
+    assert "batch" not in labels(row)
+
+
 def test_every_formula_names_columns_that_exist() -> None:
-    assert {name for column in COLUMNS for name in column.inputs} <= set(COLUMN)
-    assert set(SWEEP_TABLE) <= set(COLUMN)
+    both = [*COLUMNS, *(column.of_kind(BATCH) for column in COLUMNS)]
+    assert {name for column in both for name in column.inputs} <= set(COLUMN)
+    assert {*SWEEP_TABLE, *BATCH_TABLE} <= set(COLUMN)
 
 
 def test_labels_name_all_six() -> None:

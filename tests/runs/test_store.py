@@ -82,7 +82,8 @@ def test_an_older_store_without_a_column_gets_it(tmp_path: Path) -> None:
         store.add_run(a_run())
         store.add_row(a_row(), Samples())
     with sqlite3.connect(path) as connection:
-        connection.execute("ALTER TABLE rows DROP COLUMN predicted_resident_bytes")
+        for name in ("predicted_resident_bytes", "step_ms", "experts_touched", "memory_needed_bytes"):
+            connection.execute(f"ALTER TABLE rows DROP COLUMN {name}")
     with Store(path) as store:
         assert store.rows(a_run().run_id) == [a_row()]
 

@@ -1,0 +1,79 @@
+"""The batch sweep against a plain loop of decode steps over the same model in the same process, alternating."""
+
+import sys
+import time
+from collections.abc import Callable
+from statistics import median
+from typing import Any
+
+import torch
+
+from tests.benchmarks.agreement import KeptModel
+from tests.benchmarks.report import print_bar, spread
+from workbench.engines.torch_engine import load
+from workbench.experiments.batch import batch_sweep
+from workbench.experiments.batch_plan import plan_batch
+from workbench.experiments.events import RowMeasured
+from workbench.experiments.plan import LoadPlan
+from workbench.experiments.settings import BatchSettings
+from workbench.experiments.window import TimedWindow
+from workbench.runner import CancelToken
+
+ALTERNATIONS = 5
+SETTINGS = BatchSettings(model="smollm2-135m", device="cpu")
+Steps = dict[tuple[int, int], float]
+
+
+def plain_step(network: Any, vocabulary: int, context: int, batch: int, steps: int) -> float:
+    """The median of some decode steps in seconds, with nothing around them but the clock."""
+    held = "cache" if "cache" in network.forward.__code__.co_varnames else "past_key_values"
+    prompt = torch.randint(0, vocabulary, (batch, context))
+    seconds = []
+    with torch.inference_mode():
+        made = network(input_ids=prompt, logits_to_keep=1)
+        following, cache = made.logits[:, -1:].argmax(-1), made[held]
+        for _ in range(steps):
+            begun = time.perf_counter()
+            following = network(input_ids=following, **{held: cache}).logits[:, -1:].argmax(-1)
+            seconds.append(time.perf_counter() - begun)
+    return median(seconds)
+
+
+def compare(settings: BatchSettings, alternations: int) -> None:
+    """Print the ratios of the sweep's median steps to the plain loop's, point by point."""
+    planned = plan_batch(settings)
+    kept = KeptModel(load(planned, CancelToken()))
+
+    def already_loaded(planned: LoadPlan, cancel: CancelToken) -> Any:
+        return kept
+
+    def swept() -> Steps:
+        events = batch_sweep(settings, already_loaded, TimedWindow())(CancelToken())
+        rows = [event.row for event in events if isinstance(event, RowMeasured)]
+        return {(row.prompt_tokens, row.batch): (row.step_ms or 0) / 1e3 for row in rows}
+
+    def plain() -> Steps:
+        network, vocabulary = kept.loaded._network, kept.loaded.model.vocabulary
+        plain_step(network, vocabulary, min(settings.contexts), 1, settings.steps)
+        points = [(point.context, point.batch) for point in planned.points]
+        return {(t, b): plain_step(network, vocabulary, t, b, settings.steps) for t, b in points}
+
+    ratios: list[Steps] = []
+    for alternation in range(alternations):
+        order: list[Callable[[], Steps]] = [swept, plain] if alternation % 2 else [plain, swept]
+        found = {side: side() for side in order}
+        ratios.append({point: seconds / found[plain][point] for point, seconds in found[swept].items()})
+    for t, b in ratios[0]:
+        print(f"  step ratio at context {t:>4}, batch {b:>3}: {spread([ratio[t, b] for ratio in ratios])}")
+    middle = median(ratio for each in ratios for ratio in each.values())
+    print_bar(f"{settings.model} step ratio", middle, "1.00 ± 0.02", abs(middle - 1) <= 0.02)
+
+
+def main() -> None:
+    alternations = int(sys.argv[1]) if len(sys.argv) > 1 else ALTERNATIONS
+    print(f"{SETTINGS.model}, float32, contexts {SETTINGS.contexts}, batches {SETTINGS.batches}, {alternations} times")
+    compare(SETTINGS, alternations)
+
+
+if __name__ == "__main__":
+    main()
