@@ -1,5 +1,6 @@
 """The batch sweep against a plain loop of decode steps over the same model in the same process, alternating."""
 
+import inspect
 import sys
 import time
 from collections.abc import Callable
@@ -26,7 +27,7 @@ Steps = dict[tuple[int, int], float]
 
 def plain_step(network: Any, vocabulary: int, context: int, batch: int, steps: int) -> float:
     """The median of some decode steps in seconds, with nothing around them but the clock."""
-    held = "cache" if "cache" in network.forward.__code__.co_varnames else "past_key_values"
+    held = "cache" if "cache" in inspect.signature(network.forward).parameters else "past_key_values"
     prompt = torch.randint(0, vocabulary, (batch, context))
     seconds = []
     with torch.inference_mode():

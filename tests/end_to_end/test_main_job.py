@@ -41,7 +41,8 @@ def fill(terminal: Terminal, label: str, text: str) -> None:
     while line not in terminal.reversed_lines:
         before = terminal.reversed_lines
         terminal.send("\t")
-        terminal.wait_for(lambda _, before=before: terminal.reversed_lines != before)  # type: ignore[misc]
+        # The tab line is reversed too; between two fields it is so alone.
+        terminal.wait_for(lambda _, before=before: before != (now := terminal.reversed_lines) and len(now) > 1)  # type: ignore[misc]
     terminal.send("\r")
     terminal.wait_for("enter keep")
     terminal.send("\x15" + text)

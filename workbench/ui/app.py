@@ -20,7 +20,7 @@ from textual.widgets import Static
 
 from workbench.ceilings.box import Box
 from workbench.engines.engine import load_transformers
-from workbench.errors import WorkbenchError
+from workbench.errors import SettingsError, WorkbenchError
 from workbench.experiments.batch import batch_sweep
 from workbench.experiments.events import Event
 from workbench.experiments.measured_run import Load
@@ -294,6 +294,8 @@ class WorkbenchApp(App[int]):
             if self._pane == "batch":
                 self._run_batch(self._batch_pane().settings(settings))
                 return
+            if problem := setup.problem_of(settings):
+                raise SettingsError(problem)
             planned = setup.planned_for(settings)
             if planned is not None:
                 check_before_loading(planned)

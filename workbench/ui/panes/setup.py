@@ -54,6 +54,7 @@ class SetupPane(Vertical):
         self._painted = False
         self._asked: SweepSettings | None = None
         self._planned: Plan | None = None
+        self._problem = ""
         self._preset_problems: tuple[str, ...] = ()
 
     def compose(self) -> ComposeResult:
@@ -140,6 +141,8 @@ class SetupPane(Vertical):
             self._asked = None
             self._show(None, str(error))
             return
+        if settings != self._asked:
+            self._problem = ""
         self._asked = settings
         self.run_worker(partial(self._look_up, settings), thread=True, exclusive=True, group="plan")
 
@@ -175,8 +178,12 @@ class SetupPane(Vertical):
         if settings == self._asked:
             self._show(planned, problem)
 
+    def problem_of(self, settings: SweepSettings) -> str:
+        """What is wrong with these settings, where that is known already."""
+        return self._problem if settings == self._asked else ""
+
     def _show(self, planned: Plan | None, problem: str) -> None:
-        self._planned = planned
+        self._planned, self._problem = planned, problem
         self.query_one("#plan", Static).update("\n".join(plan_lines(planned)) if planned else "")
         run, refused = run_line(planned)
         self.query_one("#setup-problem", Static).update(

@@ -1,0 +1,42 @@
+"""What the idle app costs with its strip ticking: CPU time of the whole process in a pseudo-terminal, over a minute."""
+
+import sys
+import time
+
+import psutil
+
+from tests.benchmarks.report import print_bar, spread
+from tests.terminal import Terminal
+
+SETTLE_S, PART_S, PARTS = 10.0, 10.0, 6
+BAR_PERCENT = 0.3
+
+
+def let_pass(terminal: Terminal, seconds: float) -> None:
+    """Read what the app writes for so long, as a terminal does."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        terminal._read()
+
+
+def cost_percent(terminal: Terminal, process: psutil.Process) -> float:
+    """CPU time of the app over a part of the minute, in per cent of one core."""
+    started, before = time.monotonic(), sum(process.cpu_times()[:2])
+    let_pass(terminal, PART_S)
+    return 100 * (sum(process.cpu_times()[:2]) - before) / (time.monotonic() - started)
+
+
+def main() -> None:
+    with Terminal([sys.executable, "-m", "workbench"], 120, 40) as terminal:
+        terminal.wait_for("RAM")
+        let_pass(terminal, SETTLE_S)
+        process, written = psutil.Process(terminal.process_id), terminal.bytes_written
+        parts = [cost_percent(terminal, process) for _ in range(PARTS)]
+        print(f"bytes painted in {PARTS * PART_S:.0f} s: {terminal.bytes_written - written}")
+    whole = sum(parts) / PARTS
+    print(f"per cent of one core in parts of {PART_S:.0f} s: {spread(parts)}")
+    print_bar("idle app, per cent of one core", whole, f"at most {BAR_PERCENT}", whole <= BAR_PERCENT)
+
+
+if __name__ == "__main__":
+    main()
