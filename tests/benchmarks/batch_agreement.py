@@ -4,6 +4,7 @@ import inspect
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from statistics import median
 from typing import Any
 
@@ -13,7 +14,7 @@ from tests.benchmarks.agreement import KeptModel
 from tests.benchmarks.report import print_bar, spread
 from workbench.engines.torch_engine import load
 from workbench.experiments.batch import batch_sweep
-from workbench.experiments.batch_plan import plan_batch
+from workbench.experiments.batch_plan import Point, plan_batch
 from workbench.experiments.events import RowMeasured
 from workbench.experiments.plan import LoadPlan
 from workbench.experiments.settings import BatchSettings
@@ -22,7 +23,6 @@ from workbench.runner import CancelToken
 
 ALTERNATIONS = 5
 SETTINGS = BatchSettings(model="smollm2-135m", device="cpu")
-Steps = dict[tuple[int, int], float]
 
 
 def plain_step(network: Any, vocabulary: int, context: int, batch: int, steps: int) -> float:
@@ -41,32 +41,32 @@ def plain_step(network: Any, vocabulary: int, context: int, batch: int, steps: i
 
 
 def compare(settings: BatchSettings, alternations: int) -> None:
-    """Print the ratios of the sweep's median steps to the plain loop's, point by point."""
+    """Print the ratios of the sweep's median steps to the plain loop's; both sides of a point follow each other."""
     planned = plan_batch(settings)
     kept = KeptModel(load(planned, CancelToken()))
 
     def already_loaded(planned: LoadPlan, cancel: CancelToken) -> Any:
         return kept
 
-    def swept() -> Steps:
-        events = batch_sweep(settings, already_loaded, TimedWindow())(CancelToken())
-        rows = [event.row for event in events if isinstance(event, RowMeasured)]
-        return {(row.prompt_tokens, row.batch): (row.step_ms or 0) / 1e3 for row in rows}
+    def swept(at: Point) -> float:
+        one = replace(settings, contexts=(at.context,), batches=(at.batch,))
+        events = batch_sweep(one, already_loaded, TimedWindow())(CancelToken())
+        return next((event.row.step_ms or 0) / 1e3 for event in events if isinstance(event, RowMeasured))
 
-    def plain() -> Steps:
-        network, vocabulary = kept.loaded._network, kept.loaded.model.vocabulary
-        plain_step(network, vocabulary, min(settings.contexts), 1, settings.steps)
-        points = [(point.context, point.batch) for point in planned.points]
-        return {(t, b): plain_step(network, vocabulary, t, b, settings.steps) for t, b in points}
+    def plain(at: Point) -> float:
+        return plain_step(kept.loaded._network, kept.loaded.model.vocabulary, at.context, at.batch, settings.steps)
 
-    ratios: list[Steps] = []
-    for alternation in range(alternations):
-        order: list[Callable[[], Steps]] = [swept, plain] if alternation % 2 else [plain, swept]
-        found = {side: side() for side in order}
-        ratios.append({point: seconds / found[plain][point] for point, seconds in found[swept].items()})
-    for t, b in ratios[0]:
-        print(f"  step ratio at context {t:>4}, batch {b:>3}: {spread([ratio[t, b] for ratio in ratios])}")
-    middle = median(ratio for each in ratios for ratio in each.values())
+    plain(planned.points[0])
+    middles = []
+    for at in planned.points:
+        ratios = []
+        for alternation in range(alternations):
+            order: list[Callable[[Point], float]] = [swept, plain] if alternation % 2 else [plain, swept]
+            found = {side: side(at) for side in order}
+            ratios.append(found[swept] / found[plain])
+        middles.append(median(ratios))
+        print(f"  step ratio at context {at.context:>4}, batch {at.batch:>3}: {spread(ratios)}", flush=True)
+    middle = median(middles)
     print_bar(f"{settings.model} step ratio", middle, "1.00 ± 0.02", abs(middle - 1) <= 0.02)
 
 
