@@ -247,7 +247,8 @@ class CeilingPane(Vertical):
         self.app.call_from_thread(self._show, look_up(fields))
 
     def _show(self, shown: Shown) -> None:
-        if shown.fields != self._asked:
+        # The answer may come late, to other fields or when the app has left.
+        if shown.fields != self._asked or not self.is_attached:
             return
         self._say(shown.problem)
         found, device = shown.found, shown.device

@@ -175,7 +175,8 @@ class SetupPane(Vertical):
         self.app.call_from_thread(self._show_latest, settings, planned, problem)
 
     def _show_latest(self, settings: SweepSettings, planned: Plan | None, problem: str) -> None:
-        if settings == self._asked:
+        # The answer may come when the app has left.
+        if settings == self._asked and self.is_attached:
             self._show(planned, problem)
 
     def problem_of(self, settings: SweepSettings) -> str:
