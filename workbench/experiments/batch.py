@@ -201,5 +201,5 @@ def _mixed(settings: BatchSettings, point: Point) -> Iterator[str]:
 
 
 def _figures(_planned: BatchPlan, rows: list[Row]) -> tuple[Quantity, ...]:
-    """Where doubling the batch stops paying, for each context."""
-    return tuple(figure(end) for end in doublings(rows))
+    """How far doubling the batch pays, for each context."""
+    return tuple(figure(each) for each in doublings(rows))
