@@ -52,7 +52,7 @@ def test_each_step_is_timed_alone_and_to_its_end_after_a_prefill_in_passes(name:
     assert not device.clock_read_while_queued
     assert (timing.prefill_s, timing.step_s, timing.experts_touched) == (2 * PASS_S, (PASS_S,) * 3, ())
     assert [call["tokens"] for call in network.calls] == [256, 244, 1, 1, 1]
-    assert [call["kept"] for call in network.calls] == [1, 1, 0, 0, 0]
+    assert [call["kept"] for call in network.calls] == [torch.tensor([-1])] * 2 + [0] * 3
     assert [call["cache"] is None for call in network.calls] == [True, False, False, False, False]
 
 
@@ -100,6 +100,17 @@ def test_prefill_in_passes_and_padding_change_no_logits(tmp_path: Path, monkeypa
         for i, length in enumerate(lengths):
             alone = forward(input_ids=ids[i : i + 1, max(lengths) - length :]).logits[0, -1]
             torch.testing.assert_close(seen[-1][1][i], alone, rtol=1e-4, atol=1e-5)
+
+
+def test_the_head_runs_over_rows_that_lie_together(tmp_path: Path) -> None:
+    """Over a slice of several sequences torch would copy a half-width head for each of them."""
+    model = tiny(tmp_path)
+    heads: list[tuple[tuple[int, ...], bool]] = []
+    model._network.lm_head.register_forward_pre_hook(
+        lambda _, given: heads.append((tuple(given[0].shape), given[0].is_contiguous()))
+    )
+    model.batch((8,) * 3, 2, seed=1, cancel=CancelToken())
+    assert heads == [((3, 1, 64), True)] * 3
 
 
 def test_experts_are_counted_at_the_router_of_each_layer(tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 """How far doubling the batch pays, from rows alone."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.fakes import a_row
@@ -58,6 +60,13 @@ def test_a_step_that_grows_as_with_the_shortest_context_is_not_the_caches_doing(
     assert [end.limit for end in doublings([*short, *longer])] == [Limit.ARITHMETIC, Limit.ARITHMETIC]
     far_longer = [batch_row(256, 8, 50.0), batch_row(256, 16, 48.0)]
     assert [end.limit for end in doublings([*far_longer, *short])] == [Limit.CACHE, Limit.ARITHMETIC]
+
+
+def test_weight_reads_of_a_mixture_are_its_experts_and_of_a_dense_model_no_cause() -> None:
+    rows = [batch_row(2, 8, 100.0, "weight reads"), batch_row(2, 16, 101.0, "weight reads")]
+    assert "because of the engine" in doublings(rows)[0].sentence
+    mixture = [replace(row, experts_expected=float(row.batch)) for row in rows]
+    assert "more sequences touch more experts" in doublings(mixture)[0].sentence
 
 
 def test_a_refused_batch_ends_it_and_a_failed_one_says_nothing() -> None:

@@ -19,7 +19,7 @@ class Doubling:
 
     Where it `stops`, the next batch measured no longer pays, or does not fit; otherwise `batch` is the largest.
     `gain` is the total rate after the last doubling looked at over the one before it, None where that one could not be
-    run. `growth_s` is how much longer the step became: by that doubling where it stops, from the smallest batch to the
+    run; `routed` says that the model has experts to choose. `growth_s` is how much longer the step became: by that doubling where it stops, from the smallest batch to the
     largest otherwise. `shortest_growth_s` is the same of the shortest context, None where this is it or that has none.
     """
 
@@ -30,16 +30,18 @@ class Doubling:
     gain: float | None
     growth_s: float | None = None
     shortest_growth_s: float | None = None
+    routed: bool = False
 
     @property
     def sentence(self) -> str:
         """It in words, with its cause."""
         tokens = "1 token" if self.context == 1 else f"{self.context:,} tokens"
+        cause = _MORE_EXPERTS if self.routed and self.limit is Limit.WEIGHTS else _CAUSES[self.limit]
         if self.stops:
-            return f"{tokens} each: past batch {self.batch:,} doubling stops paying, {_CAUSES[self.limit]}"
+            return f"{tokens} each: past batch {self.batch:,} doubling stops paying, {cause}"
         return (
             f"{tokens} each: doubling pays up to batch {self.batch:,}, the largest measured; "
-            f"the step grows longer {_CAUSES[self.limit]}"
+            f"the step grows longer {cause}"
         )
 
 
@@ -49,6 +51,7 @@ _CAUSES = {
     Limit.ARITHMETIC: "because of arithmetic: so few rows get little of what the box can multiply",
     Limit.MEMORY: "because of memory: the next batch does not fit",
 }
+_MORE_EXPERTS = "because of weight reads: more sequences touch more experts"
 
 
 def doublings(rows: Sequence[Row]) -> tuple[Doubling, ...]:
@@ -97,7 +100,7 @@ def _between(
         least = shortest[large.batch] - shortest[small.batch]
     by_cache = least is not None and growth > 2 * max(least, 0.0)
     limit = Limit.CACHE if by_cache else Limit(large.bound_by or Limit.WEIGHTS)
-    return Doubling(small.prompt_tokens, batch, limit, stops, gain, growth, least)
+    return Doubling(small.prompt_tokens, batch, limit, stops, gain, growth, least, large.experts_expected is not None)
 
 
 def _gain(before: Row, after: Row) -> float:
