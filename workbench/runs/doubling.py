@@ -19,8 +19,9 @@ class Doubling:
 
     Where it `stops`, the next batch measured no longer pays, or does not fit; otherwise `batch` is the largest.
     `gain` is the total rate after the last doubling looked at over the one before it, None where that one could not be
-    run; `routed` says that the model has experts to choose. `growth_s` is how much longer the step became: by that doubling where it stops, from the smallest batch to the
+    run. `growth_s` is how much longer the step became: by that doubling where it stops, from the smallest batch to the
     largest otherwise. `shortest_growth_s` is the same of the shortest context, None where this is it or that has none.
+    `routed` says that the model has experts to choose.
     """
 
     context: int
