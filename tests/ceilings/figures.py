@@ -1,6 +1,6 @@
 """The models and boxes that the texts compute with, and how a figure is written with a printed figure's digits."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -95,10 +95,11 @@ def digits_of(printed: str, value: float) -> str:
     return f"{value:,.{decimals}f}"
 
 
-def cells(table: Mapping[Any, Sequence[str]], columns: Sequence[str] = MODELS) -> Iterator[Any]:
+def cells(table: Mapping[Any, Sequence[str]], columns: Sequence[str] = MODELS) -> list[Any]:
     """A case (column, row, printed) for each cell of a table, named after its column and row; an empty cell is none."""
-    for row, figures in table.items():
-        for column, printed in zip(columns, figures, strict=True):
-            if printed:
-                at = f"{row:,}" if isinstance(row, int) else row
-                yield pytest.param(column, row, printed, id=f"{column} at {at}")
+    return [
+        pytest.param(column, row, printed, id=f"{column} at {row:,}" if isinstance(row, int) else f"{column} at {row}")
+        for row, figures in table.items()
+        for column, printed in zip(columns, figures, strict=True)
+        if printed
+    ]

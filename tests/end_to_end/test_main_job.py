@@ -37,8 +37,7 @@ def choose(terminal: Terminal, model: str, prompts: str, new_tokens: int, repeat
 
 def fill(terminal: Terminal, label: str, text: str) -> None:
     """Go on to the field of that label and write `text` there."""
-    line = next(y for y, shown in enumerate(terminal.text.splitlines()) if label in shown[:20])
-    while line not in terminal.reversed_lines:
+    while not has_the_keys(terminal, label):
         before = terminal.reversed_lines
         terminal.send("\t")
         # The tab line is reversed too; between two fields it is so alone.
@@ -49,6 +48,12 @@ def fill(terminal: Terminal, label: str, text: str) -> None:
     terminal.wait_for(text[-10:])
     terminal.send("\r")
     terminal.wait_for(lambda shown: "enter keep" not in shown)
+
+
+def has_the_keys(terminal: Terminal, label: str) -> bool:
+    """Whether the field of that label is shown as the one the keys go to, wherever the screen has it now."""
+    lines = terminal.text.splitlines()
+    return any(lines[y][:20].strip().startswith(label) for y in terminal.reversed_lines if y < len(lines))
 
 
 def last_run() -> Run:
