@@ -3,57 +3,68 @@
 import os
 import select
 import threading
+import time
+from codecs import getincrementaldecoder
 from typing import Any
 
+from textual._xterm_parser import XTermParser
 from textual.drivers.linux_driver import LinuxDriver
 
-LOOKS_AFTER_A_KEY = 5
-"""A tenth of a second each: an escape that begins no key's sequence is told from one that does by the time passed."""
+MOST_BYTES_AT_ONCE = 4096
 
 
 class QuietDriver(LinuxDriver):
     """Textual's own looks at the terminal ten times a second, in timed windows too; that alone is some 0.3 % of a core.
 
-    Its thread asks `exit_event` before each look, so that is where it is made to wait.
+    This one waits for a key, or until an escape that nothing has followed is known to be a key of its own.
     """
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
-        self.exit_event = ExitOrKey(self)
+        self.exit_event = self.leaving = WakingEvent()
+
+    def run_input_thread(self) -> None:
+        """Hand on what is typed, until it is `leaving` or the terminal has gone."""
+        parser = XTermParser(self._debug)
+        decode = getincrementaldecoder("utf-8")(errors="replace").decode
+        terminal, woken = self.fileno, self.leaving.woken
+        while not self.leaving.is_set():
+            escape_ends = parser._timeout_time
+            timeout_s = None if escape_ends is None else max(0.0, escape_ends - time.monotonic())
+            readable, _, _ = select.select([terminal, woken], [], [], timeout_s)
+            if terminal in readable:
+                typed = _read(terminal)
+                if not typed:
+                    return
+                for event in parser.feed(decode(typed)):
+                    self.process_message(event)
+            for event in parser.tick():
+                self.process_message(event)
 
 
-class ExitOrKey(threading.Event):
-    """The sign that no more keys are read; the thread that reads them waits in `is_set` for it or for a key."""
+def _read(terminal: int) -> bytes:
+    """What was typed; nothing from a terminal that has gone."""
+    try:
+        return os.read(terminal, MOST_BYTES_AT_ONCE)
+    except OSError:
+        return b""
 
-    def __init__(self, driver: LinuxDriver) -> None:
+
+class WakingEvent(threading.Event):
+    """An event that a select can wait for: `woken` can be read from while it is set."""
+
+    def __init__(self) -> None:
         super().__init__()
-        self._driver = driver
-        self._woken, self._wake = os.pipe()
-        self._looks = 0
-
-    def is_set(self) -> bool:
-        """Whether it is set; asked by the reading thread, only once there is something to read or it is set."""
-        if threading.current_thread() is self._driver._key_thread:
-            self._wait()
-        return super().is_set()
+        self.woken, self._wake = os.pipe()
 
     def set(self) -> None:
-        """Set it, and wake the reading thread."""
-        super().set()
-        os.write(self._wake, b"\n")
+        """Set it, and wake who waits."""
+        if not self.is_set():
+            super().set()
+            os.write(self._wake, b"\n")
 
     def clear(self) -> None:
         """Clear it, for a thread that reads anew."""
-        if super().is_set():
-            os.read(self._woken, 1)
+        if self.is_set():
+            os.read(self.woken, 1)
         super().clear()
-
-    def _wait(self) -> None:
-        watched = [self._driver.fileno, self._woken]
-        if any(select.select(watched, [], [], 0)):
-            self._looks = 0
-        elif self._looks < LOOKS_AFTER_A_KEY:
-            self._looks += 1
-        else:
-            select.select(watched, [], [])
-            self._looks = 0
