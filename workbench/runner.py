@@ -9,6 +9,7 @@ from contextlib import suppress
 from workbench.errors import StoreError, WorkbenchError
 from workbench.experiments.events import Calibrated, Event, Finished, PointFailed, RowMeasured, Started
 from workbench.hardware.heap import share_one_heap
+from workbench.runs import owner
 from workbench.runs.run import RunStatus
 from workbench.runs.store import Store
 
@@ -48,7 +49,7 @@ def drive(experiment: Experiment, cancel: CancelToken, store: Store, listener: L
     """Iterate an experiment: each row is committed to the store first, then handed to `listener`.
 
     An error is raised on after the run is marked failed in the store; a run that was refused before its first row
-    leaves nothing there.
+    leaves nothing there, and one that was refused as it was resumed stays interrupted.
     """
     started: Started | None = None
     ended = False
@@ -57,7 +58,7 @@ def drive(experiment: Experiment, cancel: CancelToken, store: Store, listener: L
         for event in experiment(cancel):
             match event:
                 case Started():
-                    store.add_run(event.run)
+                    (store.resume_run if event.run.resumed_at else store.add_run)(event.run)
                     started = event
                 case RowMeasured() | PointFailed():
                     store.add_row(event.row, event.samples)
@@ -78,11 +79,16 @@ def drive(experiment: Experiment, cancel: CancelToken, store: Store, listener: L
     except BaseException as error:
         if started is not None and not ended:
             with suppress(StoreError):
-                if isinstance(error, WorkbenchError) and not rows:
-                    store.remove_run(started.run.run_id)
-                else:
+                if not isinstance(error, WorkbenchError) or rows:
                     store.end_run(started.run.run_id, RunStatus.FAILED, str(error))
+                elif started.run.resumed_at:
+                    store.end_run(started.run.run_id, RunStatus.INTERRUPTED, str(error))
+                else:
+                    store.remove_run(started.run.run_id)
         raise
+    finally:
+        if started is not None:
+            owner.ended_here(started.run.run_id)
 
 
 class Runner:

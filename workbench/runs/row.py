@@ -305,6 +305,9 @@ class Row:
         unit=Unit.GFLOP_PER_SECOND,
         symbol="C_b",
     )
+    sitting: int = field(
+        default=1, metadata=_column("sitting", "which sitting of the run measured it: 1 the first, 2 the first resumed")
+    )
 
     def __post_init__(self) -> None:
         for name in _SIX_LABELS:

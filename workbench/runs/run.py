@@ -19,7 +19,11 @@ class RunStatus(StrEnum):
 
 @dataclass(frozen=True)
 class Run:
-    """A run as the store keeps it; `settings` are the experiment's own, as plain values."""
+    """A run as the store keeps it; `settings` are the experiment's own, as plain values.
+
+    `about_model` is what tells its model from another of that name, `resumed_at` when each sitting after the first
+    began, `owner` the process that measures it.
+    """
 
     run_id: str
     kind: str
@@ -30,6 +34,14 @@ class Run:
     status: RunStatus = RunStatus.RUNNING
     note: str = ""
     rows: int = 0
+    about_model: Mapping[str, Any] = field(default_factory=dict)
+    resumed_at: tuple[str, ...] = ()
+    owner: str = ""
+
+    @property
+    def sitting(self) -> int:
+        """Which sitting of the run is the last: 1 the first, 2 the first resumed one."""
+        return 1 + len(self.resumed_at)
 
 
 def now() -> str:

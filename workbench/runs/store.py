@@ -1,7 +1,5 @@
 """The SQLite store: every run and every row, committed one by one, with the samples behind them."""
 
-import os
-import socket
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -10,18 +8,20 @@ from types import TracebackType
 from typing import Any
 
 import msgspec
-import psutil
 
 from workbench.errors import StoreError, unknown_name
 from workbench.hardware.calibration import Calibration
 from workbench.paths import data_folder
+from workbench.runs import owner
 from workbench.runs.row import COLUMNS, Row, Samples
 from workbench.runs.run import Run, RunStatus
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 BUSY_TIMEOUT_S = 10.0
 LEFT_NOTE = "the workbench was left while it ran"
 _SQL_TYPES = {str: "TEXT", int: "INTEGER", float: "REAL"}
+_ADDED_TO_RUNS = {"about_model": "TEXT NOT NULL DEFAULT '{}'", "resumed_at": "TEXT NOT NULL DEFAULT '[]'"}
+"""Columns of runs that stores of version 2 and before lack."""
 
 
 def store_path() -> Path:
@@ -70,8 +70,8 @@ class Store:
         """Commit a run as running, owned by this process."""
         with self._transaction():
             self._connection.execute(
-                "INSERT INTO runs (run_id, kind, started_at, model, machine, settings, status, note, owner)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                "INSERT INTO runs (run_id, kind, started_at, model, machine, settings, status, note, owner, about_model)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (
                     run.run_id,
                     run.kind,
@@ -81,9 +81,29 @@ class Store:
                     msgspec.json.encode(run.settings).decode(),
                     RunStatus.RUNNING,
                     run.note,
-                    _owner(os.getpid()),
+                    owner.this_process(),
+                    msgspec.json.encode(run.about_model).decode(),
                 ),
             )
+        owner.begun_here(run.run_id)
+
+    def resume_run(self, run: Run) -> None:
+        """Commit a run as running again, owned by this process, with its sittings.
+
+        Raises StoreError where it is finished, or another process measures it.
+        """
+        with self._transaction():
+            check_resumable(self.run(run.run_id))
+            self._connection.execute(
+                "UPDATE runs SET status = ?, note = '', owner = ?, resumed_at = ? WHERE run_id = ?",
+                (
+                    RunStatus.RUNNING,
+                    owner.this_process(),
+                    msgspec.json.encode(run.resumed_at).decode(),
+                    run.run_id,
+                ),
+            )
+        owner.begun_here(run.run_id)
 
     def add_row(self, row: Row, samples: Samples) -> None:
         """Commit one row with its samples."""
@@ -213,13 +233,19 @@ class Store:
                 " taken_at TEXT NOT NULL, data TEXT NOT NULL)"
             )
             self._connection.execute("CREATE INDEX IF NOT EXISTS rows_of_run ON rows (run_id)")
-            for column in self._missing_columns():
-                self._connection.execute(f"ALTER TABLE rows ADD COLUMN {column}")
+            for table, column in self._missing_columns():
+                self._connection.execute(f"ALTER TABLE {table} ADD COLUMN {column}")
             self._connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
-    def _missing_columns(self) -> list[str]:
-        present = {record["name"] for record in self._connection.execute("PRAGMA table_info(rows)")}
-        return [f"{c.name} {_SQL_TYPES[c.type]}" for c in COLUMNS if c.name not in present]
+    def _missing_columns(self) -> list[tuple[str, str]]:
+        """The tables that lack a column of this version, each with the column and its type."""
+        rows = {column.name: _SQL_TYPES[column.type] for column in COLUMNS}
+        return [
+            (table, f"{name} {declared}")
+            for table, columns in (("rows", rows), ("runs", _ADDED_TO_RUNS))
+            for name, declared in columns.items()
+            if name not in {record["name"] for record in self._connection.execute(f"PRAGMA table_info({table})")}
+        ]
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -245,13 +271,24 @@ class Store:
             ) from error
 
 
+def check_resumable(run: Run) -> None:
+    """Raise StoreError where a run is finished, or a process measures it."""
+    if run.status is RunStatus.FINISHED:
+        raise StoreError(f"{run.run_id} is finished: every point has its row, and there is nothing to resume.")
+    if run.status is RunStatus.RUNNING:
+        raise StoreError(
+            f"{run.run_id} is being measured by {owner.process_words(run.owner)}. Stop it there, and resume it then."
+        )
+
+
 def _row(record: Any) -> Row:
-    return Row(**{column.name: record[column.name] for column in COLUMNS})
+    # A column that the workbench which wrote the row did not know has what the row says of itself by default.
+    return Row(**{column.name: record[column.name] for column in COLUMNS if record[column.name] is not None})
 
 
 def _run(record: Any) -> Run:
     status = RunStatus(record["status"])
-    if status is RunStatus.RUNNING and _is_gone(record["owner"]):
+    if status is RunStatus.RUNNING and owner.is_gone(record["owner"], record["run_id"]):
         status = RunStatus.INTERRUPTED
     return Run(
         run_id=record["run_id"],
@@ -263,20 +300,7 @@ def _run(record: Any) -> Run:
         status=status,
         note=record["note"],
         rows=record["row_count"],
+        about_model=msgspec.json.decode(record["about_model"]),
+        resumed_at=tuple(msgspec.json.decode(record["resumed_at"])),
+        owner=record["owner"],
     )
-
-
-def _owner(process_id: int) -> str:
-    """A process so named that another one with the same number, later or elsewhere, is not taken for it."""
-    try:
-        started = psutil.Process(process_id).create_time()
-    except psutil.Error:
-        started = 0.0
-    return f"{socket.gethostname()}/{process_id}/{started:.0f}"
-
-
-def _is_gone(owner: str) -> bool:
-    host, _, rest = owner.rpartition("/")[0].rpartition("/")
-    if host != socket.gethostname() or not rest.isdigit():
-        return False
-    return not psutil.pid_exists(int(rest)) or _owner(int(rest)) != owner
