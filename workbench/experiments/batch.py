@@ -1,7 +1,7 @@
 """The batch sweep: decode steps of b sequences together, over batches and the tokens each sequence holds."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import compress
@@ -15,6 +15,7 @@ from workbench.experiments.events import Event, PointFailed, PointFloor, Predict
 from workbench.experiments.measured_run import Around, Load, MeasuredRun, flags, measured_run, point_row
 from workbench.experiments.plan import middle_context
 from workbench.experiments.settings import BatchSettings
+from workbench.experiments.sittings import Earlier
 from workbench.experiments.window import Disturbance, TimedWindow
 from workbench.hardware.machine import reset_peak
 from workbench.models.model import DTYPE_BYTES
@@ -27,16 +28,17 @@ from workbench.runs.row import BATCH, Row, Samples
 from workbench.runs.run import now
 
 
-def batch_sweep(settings: BatchSettings, load: Load, window: TimedWindow) -> Experiment:
+def batch_sweep(settings: BatchSettings, load: Load, window: TimedWindow, earlier: Earlier | None = None) -> Experiment:
     """The experiment that sweeps `settings` on what `load` makes ready, inside `window`.
 
+    With what `earlier` sittings left of a run, only its missing points are measured.
     It raises SettingsError, ModelError and MemoryRefused before it starts.
     """
 
     def stopped(planned: BatchPlan, rows: list[Row]) -> str:
         return f"stopped after {len(rows)} of {len(planned.points)} batches"
 
-    return measured_run(BATCH, lambda: plan_batch(settings), load, window, _measure, _figures, stopped)
+    return measured_run(BATCH, lambda: plan_batch(settings), load, window, _measure, figures, stopped, earlier)
 
 
 @dataclass(frozen=True)
@@ -69,11 +71,11 @@ def _measure(sweep: MeasuredRun[BatchPlan]) -> Iterator[Event]:
         _batch(sweep, Point(min(settings.contexts), 1), seed=0)
     before = rates.read
     seconds = [
-        point_seconds(settings, planned.resident, point, rates.read, rates.product) if fits else 0.0
-        for point, fits in zip(points, fitting, strict=True)
+        point_seconds(settings, planned.resident, point, rates.read, rates.product) if fits and lacking else 0.0
+        for point, fits, lacking in zip(points, fitting, sweep.missing, strict=True)
     ]
     slowdown, measured_s, measured_floor_s = 1.0, 0.0, 0.0
-    for i, point in enumerate(points):
+    for i, point in compress(enumerate(points), sweep.missing):
         sweep.cancel.check()
         sweep.disturbance = Disturbance()
         reset_peak()
@@ -200,6 +202,6 @@ def _mixed(settings: BatchSettings, point: Point) -> Iterator[str]:
         yield f"sequences of {min(held):,} to {max(held):,} tokens; the engine pads them to the longest"
 
 
-def _figures(_planned: BatchPlan, rows: list[Row]) -> tuple[Quantity, ...]:
+def figures(rows: Sequence[Row]) -> tuple[Quantity, ...]:
     """How far doubling the batch pays, for each context."""
     return tuple(figure(each) for each in doublings(rows))

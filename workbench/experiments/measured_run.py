@@ -1,12 +1,20 @@
 """What every experiment on a loaded model shares: its frame, timed windows, the rates around a point, and labels."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from workbench.engines.engine import LoadedModel
 from workbench.experiments.events import Event, Finished, PointFailed, Progress, RowMeasured, Started
 from workbench.experiments.plan import LoadPlan, check_before_loading
+from workbench.experiments.sittings import (
+    Earlier,
+    about_model,
+    check_same_labels,
+    check_same_model,
+    missing,
+    next_sitting,
+)
 from workbench.experiments.window import Disturbance, TimedWindow
 from workbench.hardware.machine import THIS_MACHINE, peak_resident_bytes, this_machine
 from workbench.quantity import Quantity
@@ -35,7 +43,13 @@ class MeasuredRun(Generic[Planned]):
     cancel: CancelToken
     calibrated_gb_per_s: float | None = None
     vendor_gb_per_s: float | None = None
+    earlier: tuple[Row, ...] = ()
     disturbance: Disturbance = field(default_factory=Disturbance)
+
+    @property
+    def missing(self) -> tuple[bool, ...]:
+        """Of each point of the run, whether no earlier sitting has measured it."""
+        return missing(self.run.points, self.earlier)
 
     def read(self, measure: Callable[[], Measured]) -> Measured:
         """Rates of the box, measured while nothing else of ours runs."""
@@ -71,40 +85,58 @@ def measured_run(
     load: Load,
     window: TimedWindow,
     measure: Callable[[MeasuredRun[Planned]], Iterator[Event]],
-    figures: Callable[[Planned, list[Row]], tuple[Quantity, ...]],
+    figures: Callable[[Sequence[Row]], tuple[Quantity, ...]],
     stopped: Callable[[Planned, list[Row]], str],
+    earlier: Earlier | None = None,
 ) -> Experiment:
     """An experiment on what `load` makes ready of a plan: `measure` yields its points, the rest of it is done here.
 
     At the end come the `figures` of all rows, failed ones among them, and `stopped` in words where it was cancelled.
+    With what `earlier` sittings left of a run, that run is gone on with.
     Raises SettingsError, ModelError and MemoryRefused before it starts.
     """
 
     def experiment(cancel: CancelToken) -> Iterator[Event]:
         planned = plan()
         check_before_loading(planned)
-        run = Run(new_run_id(), kind, now(), planned.model.name, str(this_machine()), planned.settings.plain())
+        run = _begun(kind, planned) if earlier is None else next_sitting(earlier.run)
+        if earlier is not None:
+            check_same_model(run, planned.model)
         yield Started(run)
-        rows: list[Row] = []
+        rows = [] if earlier is None else list(earlier.rows)
         loaded: LoadedModel | None = None
         try:
             yield Progress(f"loading {planned.model.name} in {planned.settings.dtype}")
             loaded = load(planned, cancel)
             cancel.check()
+            if earlier is not None:
+                check_same_labels(earlier, loaded.labels)
             bases = _other_bases(planned.settings.track)
-            for event in measure(MeasuredRun(planned, run, loaded, window, cancel, *bases)):
+            for event in measure(MeasuredRun(planned, run, loaded, window, cancel, *bases, tuple(rows))):
                 if isinstance(event, RowMeasured | PointFailed):
                     rows.append(event.row)
                 yield event
         except Cancelled:
-            yield Finished(run, RunStatus.INTERRUPTED, figures(planned, rows), stopped(planned, rows))
+            yield Finished(run, RunStatus.INTERRUPTED, figures(rows), stopped(planned, rows))
         else:
-            yield Finished(run, RunStatus.FINISHED, figures(planned, rows))
+            yield Finished(run, RunStatus.FINISHED, figures(rows))
         finally:
             if loaded is not None:
                 loaded.close()
 
     return experiment
+
+
+def _begun(kind: str, planned: LoadPlan) -> Run:
+    return Run(
+        new_run_id(),
+        kind,
+        now(),
+        planned.model.name,
+        str(this_machine()),
+        planned.settings.plain(),
+        about_model=about_model(planned.model),
+    )
 
 
 def _other_bases(track: str) -> tuple[float | None, float | None]:
@@ -122,6 +154,7 @@ def point_row(measured: MeasuredRun[Any], started_at: str, rates: Around, **abou
     planned, labels = measured.planned, measured.loaded.labels
     return Row(
         run_id=measured.run.run_id,
+        sitting=measured.run.sitting,
         started_at=started_at,
         kind=measured.run.kind,
         machine=measured.run.machine,

@@ -1,9 +1,10 @@
 """The prefill/decode sweep: one request in its two phases, timed apart, over prompt lengths."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import compress
 from statistics import median
 
 from workbench.ceilings import decode, kv_cache, prefill
@@ -13,6 +14,7 @@ from workbench.experiments.events import Event, PointFailed, PointFloor, Predict
 from workbench.experiments.measured_run import Around, Load, MeasuredRun, flags, measured_run, point_row
 from workbench.experiments.plan import Plan, middle_context, plan, point_seconds
 from workbench.experiments.settings import SweepSettings
+from workbench.experiments.sittings import Earlier
 from workbench.experiments.window import Disturbance, TimedWindow
 from workbench.hardware.machine import reset_peak
 from workbench.models.model import DTYPE_BYTES, Model
@@ -26,16 +28,17 @@ WARM_UP_TOKENS = 16
 WARM_UP_NEW_TOKENS = 17
 
 
-def sweep(settings: SweepSettings, load: Load, window: TimedWindow) -> Experiment:
+def sweep(settings: SweepSettings, load: Load, window: TimedWindow, earlier: Earlier | None = None) -> Experiment:
     """The experiment that sweeps `settings` on what `load` makes ready, inside `window`.
 
+    With what `earlier` sittings left of a run, only its missing points are measured.
     It raises SettingsError, ModelError and MemoryRefused before it starts.
     """
 
     def stopped(planned: Plan, rows: list[Row]) -> str:
         return f"stopped after {len(rows)} of {len(planned.settings.prompts)} prompt lengths"
 
-    return measured_run(PREFILL_DECODE, lambda: plan(settings), load, window, _measure, _figures, stopped)
+    return measured_run(PREFILL_DECODE, lambda: plan(settings), load, window, _measure, figures, stopped, earlier)
 
 
 def _request(sweep: MeasuredRun[Plan], prompt_tokens: int, new_tokens: int, seed: int) -> RequestTiming:
@@ -62,9 +65,12 @@ def _measure(sweep: MeasuredRun[Plan]) -> Iterator[Event]:
     warm_up = min(WARM_UP_TOKENS, max(settings.prompts)), min(WARM_UP_NEW_TOKENS, settings.new_tokens)
     with suppress(PointError):
         _request(sweep, *warm_up, seed=0)
-    floor_seconds = [point_seconds(settings, model, n, rates.read, rates.product) for n in settings.prompts]
+    floor_seconds = [
+        point_seconds(settings, model, n, rates.read, rates.product) if lacking else 0.0
+        for n, lacking in zip(settings.prompts, sweep.missing, strict=True)
+    ]
     slowdown, measured_s, measured_floor_s = 1.0, 0.0, 0.0
-    for i, n in enumerate(settings.prompts):
+    for i, n in compress(enumerate(settings.prompts), sweep.missing):
         sweep.disturbance = Disturbance()
         reset_peak()
         started_at = now()
@@ -144,20 +150,21 @@ def _row(sweep: MeasuredRun[Plan], n: int, started_at: str, timings: list[Reques
     return replace(row, flags="; ".join(flags(row)))
 
 
-def _figures(planned: Plan, rows: list[Row]) -> tuple[Quantity, ...]:
+def figures(rows: Sequence[Row]) -> tuple[Quantity, ...]:
     """Effective bandwidth, best arithmetic rate and n*, as the rows themselves show them."""
-    decoded = [row for row in rows if row.status == "ok" and row.tpot_ms and row.bytes_per_step]
+    decoded = [row for row in rows if row.status == "ok" and row.tpot_ms and row.bytes_per_step and row.weight_bytes]
     if not decoded:
         return ()
-    model = planned.resident
     shortest = min(decoded, key=lambda row: row.prompt_tokens)
     fastest = max(decoded, key=lambda row: row.prefill_gflop_per_s or 0.0)
     assert shortest.bytes_per_step is not None
     assert shortest.tpot_ms is not None
     assert fastest.prefill_gflop_per_s is not None
+    assert shortest.weight_bytes is not None
+    assert shortest.prefill_parameters is not None
     return crossover(
-        W=model.read_bytes_per_token,
-        N=prefill.multiplied_parameters(model),
+        W=shortest.weight_bytes,
+        N=shortest.prefill_parameters,
         step_bytes=shortest.bytes_per_step,
         step_seconds=shortest.tpot_ms / 1e3,
         step_prompt=shortest.prompt_tokens,

@@ -356,6 +356,11 @@ POINT_COLUMNS: Mapping[str, tuple[str, ...]] = {PREFILL_DECODE: ("prompt_tokens"
 """The columns that tell the points of a run apart."""
 
 
+def point_of(row: Row) -> tuple[int, ...]:
+    """Which point of its run a row is of."""
+    return tuple(getattr(row, name) for name in POINT_COLUMNS[row.kind])
+
+
 def table_columns(kind: str) -> tuple[Column, ...]:
     """The columns of the table of a kind's rows."""
     return tuple(COLUMN[name].of_kind(kind) for name in (BATCH_TABLE if kind == BATCH else SWEEP_TABLE))

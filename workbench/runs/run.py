@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
+from itertools import product
 from typing import Any
 
 
@@ -42,6 +43,17 @@ class Run:
     def sitting(self) -> int:
         """Which sitting of the run is the last: 1 the first, 2 the first resumed one."""
         return 1 + len(self.resumed_at)
+
+    @property
+    def points(self) -> tuple[tuple[int, ...], ...]:
+        """What its settings ask to be measured, in order: each value of POINT_COLUMNS, empty for another kind."""
+        match self.kind:
+            case "prefill_decode":
+                return tuple((n,) for n in self.settings.get("prompts", ()))
+            case "batch":
+                return tuple(product(self.settings.get("contexts", ()), self.settings.get("batches", ())))
+            case _:
+                return ()
 
 
 def now() -> str:

@@ -70,7 +70,8 @@ class Store:
         """Commit a run as running, owned by this process."""
         with self._transaction():
             self._connection.execute(
-                "INSERT INTO runs (run_id, kind, started_at, model, machine, settings, status, note, owner, about_model)"
+                "INSERT INTO runs"
+                " (run_id, kind, started_at, model, machine, settings, status, note, owner, about_model)"
                 " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (
                     run.run_id,
