@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 from tests.fakes import a_row
-from workbench.errors import SettingsError
+from workbench.errors import SettingsError, StoreError
 from workbench.experiments.events import Event, Finished, Progress, RowMeasured, Started
 from workbench.runner import Cancelled, CancelToken, Runner, drive
 from workbench.runs.row import Samples
 from workbench.runs.run import Run, RunStatus
-from workbench.runs.store import Store
+from workbench.runs.store import Store, check_resumable
 
 RUN = Run(a_row().run_id, "prefill_decode", "2026-01-01T00:00:00Z", "qwen3-0.6b", "a box")
 
@@ -47,6 +47,38 @@ def test_an_error_marks_the_run_failed_and_keeps_its_rows() -> None:
             drive(failing, CancelToken(), store, lambda event: None)
         run = store.run("last")
         assert (run.status, run.note, run.rows) == (RunStatus.FAILED, "the disk went away", 1)
+
+
+def test_a_full_disk_ends_the_run_keeps_its_rows_and_leaves_it_to_be_resumed() -> None:
+    def filling(cancel: CancelToken) -> Iterator[Event]:
+        yield Started(RUN)
+        yield RowMeasured(a_row(), Samples((0.1,), (0.2,)))
+        yield RowMeasured(a_row(prompt_tokens=64, flags="x" * 100_000), Samples())
+
+    with Store() as store:
+
+        def listener(event: Event) -> None:
+            if isinstance(event, RowMeasured):
+                pages = store._connection.execute("PRAGMA page_count").fetchone()[0]
+                store._connection.execute(f"PRAGMA max_page_count = {pages}")
+
+        with pytest.raises(StoreError, match=r"database or disk is full\. Rows committed before are kept"):
+            drive(filling, CancelToken(), store, listener)
+        assert [row.prompt_tokens for row in store.rows(RUN.run_id)] == [16]
+        check_resumable(store.run("last"))
+
+
+def test_a_run_whose_end_could_not_be_written_does_not_go_on_running(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refusing(*_: object) -> None:
+        raise StoreError("the disk is full")
+
+    monkeypatch.setattr(Store, "add_row", refusing)
+    monkeypatch.setattr(Store, "end_run", refusing)
+    monkeypatch.setattr(Store, "remove_run", refusing)
+    with Store() as store:
+        with pytest.raises(StoreError, match="the disk is full"):
+            drive(one_row, CancelToken(), store, lambda event: None)
+        assert store.run("last").status is RunStatus.INTERRUPTED
 
 
 def test_a_run_refused_before_its_first_row_leaves_nothing() -> None:

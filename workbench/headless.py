@@ -17,6 +17,7 @@ from workbench.experiments.plan import LoadPlan, Plan, plan
 from workbench.experiments.prefill_decode import sweep
 from workbench.experiments.probe import ProbeSettings, probe
 from workbench.experiments.settings import BatchSettings, SweepSettings
+from workbench.experiments.sittings import Earlier, earlier_sittings
 from workbench.experiments.window import TimedWindow
 from workbench.output import Format, RowTable, note, print_json
 from workbench.paths import log_file
@@ -29,12 +30,15 @@ from workbench.runs.store import Store
 
 STOP_WAIT_S = 1.5
 FAILED_EXIT, INTERRUPTED_EXIT = 1, 130
-KEPT = "Stopped; the rows measured so far are kept: `workbench runs show last`."
+KEPT = (
+    "Stopped; the rows measured so far are kept: `workbench runs show last`. "
+    "`workbench runs resume last` measures what is missing."
+)
 
 
 def run_sweeps(settings: Sequence[SweepSettings | BatchSettings], chosen: Format) -> int:
     """Run each sweep in turn, over prompt lengths or batches, and print its rows; returns the exit code."""
-    plans = [plan(one) if isinstance(one, SweepSettings) else plan_batch(one) for one in settings]
+    plans = [_plan(one) for one in settings]
     runner = Runner(Store)
     printer = _Printer(chosen, runner.cancel)
     code = 0
@@ -42,6 +46,17 @@ def run_sweeps(settings: Sequence[SweepSettings | BatchSettings], chosen: Format
         code = max(code, _run(planned, runner, printer))
         if code > FAILED_EXIT:
             break
+    printer.end()
+    return code
+
+
+def resume_run(name: str, chosen: Format) -> int:
+    """Measure the missing points of a run and print all its rows; returns the exit code."""
+    with Store() as store:
+        earlier = earlier_sittings(store, name)
+    runner = Runner(Store)
+    printer = _Printer(chosen, runner.cancel)
+    code = _run(_plan(earlier.settings), runner, printer, earlier)
     printer.end()
     return code
 
@@ -56,16 +71,20 @@ def run_probe(settings: ProbeSettings, chosen: Format) -> int:
     return code or (0 if printer.calibrated else FAILED_EXIT)
 
 
-def _run(planned: Plan | BatchPlan, runner: Runner, printer: "_Printer") -> int:
+def _plan(settings: SweepSettings | BatchSettings) -> Plan | BatchPlan:
+    return plan(settings) if isinstance(settings, SweepSettings) else plan_batch(settings)
+
+
+def _run(planned: Plan | BatchPlan, runner: Runner, printer: "_Printer", earlier: Earlier | None = None) -> int:
     window = TimedWindow()
     window.watch(threading.main_thread())
-    printer.begin(planned)
+    printer.begin(planned, () if earlier is None else earlier.rows)
 
     def left_behind() -> None:
         printer.end()
         printer.mark_interrupted()
 
-    experiment = _experiment(planned, load_transformers, window)
+    experiment = _experiment(planned, load_transformers, window, earlier)
     code = _drive(experiment, runner, printer.show, left_behind, lambda: KEPT)
     if code:
         return code
@@ -74,12 +93,12 @@ def _run(planned: Plan | BatchPlan, runner: Runner, printer: "_Printer") -> int:
     return 0 if printer.measured else FAILED_EXIT
 
 
-def _experiment(planned: Plan | BatchPlan, load: Load, window: TimedWindow) -> Experiment:
+def _experiment(planned: Plan | BatchPlan, load: Load, window: TimedWindow, earlier: Earlier | None) -> Experiment:
     match planned:
         case Plan():
-            return sweep(planned.settings, load, window)
+            return sweep(planned.settings, load, window, earlier)
         case BatchPlan():
-            return batch_sweep(planned.settings, load, window)
+            return batch_sweep(planned.settings, load, window, earlier)
 
 
 def _drive(
@@ -160,8 +179,8 @@ class _Printer:
         self._headed = False
         self.measured = 0
 
-    def begin(self, planned: LoadPlan) -> None:
-        """Say what will run, what it needs and about how long it takes."""
+    def begin(self, planned: LoadPlan, earlier: Sequence[Row] = ()) -> None:
+        """Say what will run, what it needs and about how long it takes, and print the rows it has already."""
         need = planned.most_needed
         note(
             f"{planned.model.name}, {planned.weights} weights, {planned.settings.dtype}: "
@@ -169,6 +188,8 @@ class _Printer:
             f"about {format_duration(planned.seconds)} if this box is a slow one."
         )
         self._table = RowTable(BATCH if isinstance(planned, BatchPlan) else PREFILL_DECODE)
+        for row in earlier:
+            self._add(row)
 
     def show(self, event: Event) -> None:
         """Print one event; once nobody reads the output any more the run is stopped, and its rows are kept."""
@@ -183,7 +204,8 @@ class _Printer:
         match event:
             case Started(run):
                 self._run_id = run.run_id
-                note(f"run {run.run_id} on {run.machine}")
+                again = f", sitting {run.sitting}" if run.resumed_at else ""
+                note(f"run {run.run_id}{again} on {run.machine}")
             case Predicted():
                 note(f"this box reads {event.read_rate} and multiplies {event.product_rate} right now")
             case Progress(stage="measuring") if event.left_s is not None:

@@ -2,12 +2,16 @@ import os
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.fakes import a_row
 from workbench.errors import StoreError
+from workbench.runs import owner
 from workbench.runs.row import Samples
 from workbench.runs.run import Run, RunStatus
 from workbench.runs.store import SCHEMA_VERSION, Store
@@ -45,6 +49,44 @@ def test_a_run_whose_process_is_gone_shows_as_interrupted() -> None:
     subprocess.run([sys.executable, "-c", code], env=os.environ, check=False, cwd=Path(__file__).parents[2])
     with Store() as store:
         assert store.run("last").status is RunStatus.INTERRUPTED
+
+
+def test_a_run_that_another_workbench_still_measures_is_running_there() -> None:
+    code = (
+        "import sys; from tests.runs.test_store import a_run; from workbench.runs.store import Store\n"
+        "store = Store(); store.add_run(a_run()); print('added', flush=True); sys.stdin.readline()"
+    )
+    root = Path(__file__).parents[2]
+    with subprocess.Popen(
+        [sys.executable, "-c", code], cwd=root, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        with Store() as store:
+            run = store.run("last")
+            assert run.status is RunStatus.RUNNING
+            with pytest.raises(StoreError, match=f"measured by process {process.pid} on "):
+                store.resume_run(run)
+        process.kill()
+        # Not waited for yet: a process that only waits to be heard of measures nothing.
+        while psutil.Process(process.pid).status() != psutil.STATUS_ZOMBIE:
+            pass
+        with Store() as store:
+            assert store.run("last").status is RunStatus.INTERRUPTED
+
+
+@pytest.mark.parametrize(
+    ("owner_named", "gone"),
+    [
+        (lambda here: here, False),
+        (lambda here: here.rpartition("/")[0] + "/1", True),
+        (lambda here: "elsewhere/" + here.partition("/")[2], False),
+        (lambda here: "", False),
+    ],
+    ids=["this process", "the number taken by a later one", "on another host", "not known"],
+)
+def test_a_process_is_known_by_its_host_number_and_start(owner_named: Callable[[str], str], gone: bool) -> None:
+    assert owner.is_gone(owner_named(owner.this_process()), "a run") is gone
 
 
 def test_a_run_left_behind_is_marked_unless_it_has_ended() -> None:
@@ -86,6 +128,27 @@ def test_an_older_store_without_a_column_gets_it(tmp_path: Path) -> None:
             connection.execute(f"ALTER TABLE rows DROP COLUMN {name}")
     with Store(path) as store:
         assert store.rows(a_run().run_id) == [a_row()]
+
+
+def test_a_store_of_version_2_is_migrated_with_its_runs(tmp_path: Path) -> None:
+    path = tmp_path / "older.sqlite3"
+    with Store(path) as store:
+        store.add_run(a_run())
+        store.add_row(a_row(), Samples())
+        store.end_run(a_run().run_id, RunStatus.INTERRUPTED, "stopped")
+    with sqlite3.connect(path) as connection:
+        connection.execute("ALTER TABLE rows DROP COLUMN sitting")
+        for name in ("about_model", "resumed_at"):
+            connection.execute(f"ALTER TABLE runs DROP COLUMN {name}")
+        connection.execute("PRAGMA user_version = 2")
+    with Store(path) as store:
+        run = store.run("last")
+        assert (run.status, run.rows, run.sitting, run.about_model) == (RunStatus.INTERRUPTED, 1, 1, {})
+        assert store.rows(run.run_id)[0].sitting == 1
+        store.resume_run(replace(run, resumed_at=("2026-01-02T00:00:00Z",)))
+        assert store.run("last").sitting == 2
+    with sqlite3.connect(path) as connection:
+        assert connection.execute("PRAGMA user_version").fetchone()[0] == SCHEMA_VERSION
 
 
 def test_a_file_that_is_no_store_is_named(tmp_path: Path) -> None:

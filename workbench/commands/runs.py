@@ -1,10 +1,12 @@
-"""The commands over the store: runs list, show, export."""
+"""The commands over the store: runs list, show, export, compare and resume."""
 
 import argparse
 from dataclasses import asdict
 
 from workbench.output import Format, RowTable, json_text, note, print_json, print_records
+from workbench.runs.compare import compare
 from workbench.runs.export import csv_text, records, write_text
+from workbench.runs.listed import listed
 from workbench.runs.row import labels
 from workbench.runs.store import Store
 
@@ -13,23 +15,10 @@ def list_runs(options: argparse.Namespace) -> int:
     """All runs, the newest first."""
     with Store() as store:
         runs = store.runs()
-    listed = [
-        {
-            "run_id": run.run_id,
-            "started_at": run.started_at,
-            "kind": run.kind,
-            "model": run.model,
-            "rows": run.rows,
-            "status": run.status.value,
-            "machine": run.machine,
-            "note": run.note,
-        }
-        for run in runs
-    ]
-    if not listed and options.format is Format.TABLE:
+    if not runs and options.format is Format.TABLE:
         note("No runs yet. `workbench sweep MODEL` measures one.")
         return 0
-    print_records(listed, options.format)
+    print_records([listed(run) for run in runs], options.format)
     return 0
 
 
@@ -67,6 +56,31 @@ def export(options: argparse.Namespace) -> int:
         path = write_text(text, options.output)
         note(f"{len(rows)} rows of {run.run_id} written to {path}")
     return 0
+
+
+def compared(options: argparse.Namespace) -> int:
+    """Two runs side by side, what differs between them named first."""
+    with Store() as store:
+        run, other = store.run(options.run), store.run(options.other)
+        comparison = compare(run, store.rows(run.run_id), other, store.rows(other.run_id))
+    if options.format is Format.JSON:
+        print_json(comparison)
+        return 0
+    say = print if options.format is Format.TABLE else note
+    say(f"{comparison.run} and, as the other, {comparison.other}")
+    for sentence in comparison.sentences:
+        say(sentence)
+    print_records(comparison.points, options.format)
+    for line in comparison.unmatched:
+        say(f"not matched: {line}")
+    return 0
+
+
+def resume(options: argparse.Namespace) -> int:
+    """The missing points of a run that was interrupted, measured with its own settings."""
+    from workbench.headless import resume_run
+
+    return resume_run(options.run, options.format)
 
 
 def _say_if_empty(run_id: str, rows: int) -> None:

@@ -23,7 +23,8 @@ class Run:
     """A run as the store keeps it; `settings` are the experiment's own, as plain values.
 
     `about_model` is what tells its model from another of that name, `resumed_at` when each sitting after the first
-    began, `owner` the process that measures it.
+    began, `owner` the process that measures it. Of its rows: their number, where they were measured, and the most
+    tokens a second of all sequences.
     """
 
     run_id: str
@@ -38,6 +39,8 @@ class Run:
     about_model: Mapping[str, Any] = field(default_factory=dict)
     resumed_at: tuple[str, ...] = ()
     owner: str = ""
+    device: str | None = None
+    best_tokens_per_s: float | None = None
 
     @property
     def sitting(self) -> int:

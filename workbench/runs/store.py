@@ -170,8 +170,9 @@ class Store:
         """All runs, the newest first; one whose process is gone while it says running is interrupted."""
         with self._explained("read"):
             found = self._connection.execute(
-                "SELECT runs.*, (SELECT COUNT(*) FROM rows WHERE rows.run_id = runs.run_id) AS row_count"
-                " FROM runs ORDER BY started_at DESC, runs.rowid DESC"
+                "SELECT runs.*, row_count, device, best_tokens_per_s FROM runs LEFT JOIN (SELECT run_id, COUNT(*) AS"
+                " row_count, MIN(device) AS device, MAX(total_tokens_per_s) AS best_tokens_per_s FROM rows"
+                " GROUP BY run_id) USING (run_id) ORDER BY started_at DESC, runs.rowid DESC"
             ).fetchall()
         return [_run(record) for record in found]
 
@@ -300,8 +301,10 @@ def _run(record: Any) -> Run:
         settings=msgspec.json.decode(record["settings"]),
         status=status,
         note=record["note"],
-        rows=record["row_count"],
+        rows=record["row_count"] or 0,
         about_model=msgspec.json.decode(record["about_model"]),
         resumed_at=tuple(msgspec.json.decode(record["resumed_at"])),
         owner=record["owner"],
+        device=record["device"],
+        best_tokens_per_s=record["best_tokens_per_s"],
     )

@@ -1,0 +1,32 @@
+"""The list of runs: what its lines hold, and what a filter leaves of it."""
+
+from tests.fakes import a_row
+from workbench.runs.listed import listed, matching
+from workbench.runs.row import Samples
+from workbench.runs.run import Run, RunStatus
+from workbench.runs.store import Store
+
+SWEEP = Run(
+    "a", "prefill_decode", "2026-01-01T00:00:00Z", "qwen3-0.6b", "a box", {"prompts": [1, 16], "dtype": "bfloat16"}
+)
+BATCH = Run("b", "batch", "2026-01-02T00:00:00Z", "smollm2-135m", "a box", {"contexts": [2, 8], "batches": [1, 2, 4]})
+
+
+def test_a_line_says_how_far_a_run_came_and_the_most_it_reached() -> None:
+    with Store() as store:
+        store.add_run(SWEEP)
+        store.add_row(a_row(run_id="a", prompt_tokens=1, total_tokens_per_s=40.0, device="cuda:0"), Samples())
+        store.add_run(BATCH)
+        store.end_run("b", RunStatus.INTERRUPTED, "stopped")
+        batch, sweep = [listed(run) for run in store.runs()]
+    assert (sweep.rows, sweep.points, sweep.dtype, sweep.device) == (1, 2, "bfloat16", "cuda:0")
+    assert sweep.best_tokens_per_s is not None
+    assert sweep.best_tokens_per_s.value == 40.0
+    assert (batch.rows, batch.points, batch.best_tokens_per_s, batch.status) == (0, 6, None, "interrupted")
+
+
+def test_a_filter_asks_for_every_word_in_any_place() -> None:
+    lines = [listed(SWEEP), listed(BATCH)]
+    assert [line.run_id for line in matching(lines, "QWEN3 prefill")] == ["a"]
+    assert [line.run_id for line in matching(lines, "qwen3 batch")] == []
+    assert [line.run_id for line in matching(lines, " ")] == ["a", "b"]
