@@ -320,17 +320,23 @@ def _add_loading(command: argparse.ArgumentParser) -> None:
 
 
 def _add_runs(commands: Commands) -> None:
-    runs = commands.add_parser("runs", help="the runs kept: list, show, export", description="The runs kept.")
+    about = "the runs kept: list, show, export, compare, resume"
+    runs = commands.add_parser("runs", help=about, description="The runs kept.")
     actions = runs.add_subparsers(title="actions", metavar="ACTION", required=True)
     for name, function, about in (
         ("list", "list_runs", "all runs, the newest first"),
         ("show", "show", "one run's rows"),
         ("export", "export", "one run's rows as CSV"),
+        ("compare", "compared", "two runs side by side, at the points both measured"),
+        ("resume", "resume", "measure the missing points of a run that was interrupted"),
     ):
         action = actions.add_parser(name, help=about, description=about)
         _add_format(action, Format.CSV if name == "export" else Format.TABLE)
         action.set_defaults(command=_lazy("runs", function))
-        if name != "list":
+        if name == "compare":
+            action.add_argument("run", metavar="RUN", help="its name, or last")
+            action.add_argument("other", metavar="OTHER", help="the run it is compared with: ratios are its over RUN's")
+        elif name != "list":
             action.add_argument("run", metavar="RUN", nargs="?", default="last", help="its name, or last (the default)")
         if name == "export":
             action.add_argument("--output", type=Path, metavar="PATH", help="a file; default standard output")
