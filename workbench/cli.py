@@ -15,7 +15,7 @@ from workbench import __version__
 from workbench.errors import SettingsError, WorkbenchError, unknown_name
 from workbench.models.cache_types import CACHE_TYPE_BYTES, DEFAULT_CACHE_TYPE, cache_type
 from workbench.models.model import DTYPE_BYTES
-from workbench.numbers import at_least_zero, count, counts, positive, shares, whole_numbers
+from workbench.numbers import at_least_zero, count, counts, positive, share, shares, whole_numbers
 from workbench.output import Format, note
 
 Command = Callable[[argparse.Namespace], int]
@@ -284,7 +284,24 @@ def _add_sweep(commands: Commands) -> None:
     _add_model(sweep)
     sweep.add_argument("--prompts", type=_points, metavar="LIST", help="prompt lengths, as in 1,16,64,256,1024,4096")
     sweep.add_argument("--new-tokens", type=int, default=17, metavar="N", help="output tokens of each request")
-    sweep.add_argument("--repeats", type=int, default=3, metavar="N", help="repeats of each prompt length")
+    sweep.add_argument(
+        "--repeats",
+        type=_repeats,
+        default="auto",
+        metavar="N|auto",
+        help="of each prompt length: a fixed count, or auto (the default): until its medians are precise",
+    )
+    sweep.add_argument(
+        "--precision",
+        type=share,
+        default=0.02,
+        metavar="SHARE",
+        help="of auto: half the 95 %% interval of each median, as a share of it; default 2%%",
+    )
+    sweep.add_argument("--most-repeats", type=int, default=30, metavar="N", help="of auto: the most; default 30")
+    sweep.add_argument(
+        "--most-seconds", type=positive, default=10.0, metavar="S", help="of auto: of a prompt length; default 10"
+    )
     _add_loading(sweep)
 
 
@@ -401,6 +418,17 @@ def _cache_type(text: str) -> str:
 def _points(text: str) -> tuple[int, ...]:
     """Prompt lengths, contexts or batches as they stand: the settings say which can't be measured."""
     return tuple(whole_numbers(text)) if text.strip() else ()
+
+
+def _repeats(text: str) -> Any:
+    """A count as it stands, which the settings judge, or the word auto."""
+    word = text.strip().lower()
+    if word == "auto":
+        return word
+    try:
+        return int(word)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is neither a whole number nor auto") from None
 
 
 def _weights(text: str) -> tuple[Any, ...]:

@@ -65,14 +65,17 @@ def at_least_zero(text: str) -> float:
 
 def shares(text: str) -> tuple[float, ...]:
     """Shares with commas between them, from 0 to 1 or in per cent, in the order given, each once."""
-    found = []
-    for word in _words(text, "shares, as in 0.05,0.1,25%"):
-        share = _number(word.removesuffix("%")) / (100 if word.endswith("%") else 1)
-        if not 0 <= share <= 1:
-            percent = f"; {word} per cent is written {word}%" if 1 < share <= 100 and not word.endswith("%") else ""
-            raise argparse.ArgumentTypeError(f"{word} is no share: it must be 0 to 1, or 0% to 100%{percent}")
-        found.append(share)
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(map(share, _words(text, "shares, as in 0.05,0.1,25%"))))
+
+
+def share(text: str) -> float:
+    """A share, from 0 to 1 or in per cent."""
+    word = text.strip()
+    found = _number(word.removesuffix("%")) / (100 if word.endswith("%") else 1)
+    if not 0 <= found <= 1:
+        percent = f"; {word} per cent is written {word}%" if 1 < found <= 100 and not word.endswith("%") else ""
+        raise argparse.ArgumentTypeError(f"{word} is no share: it must be 0 to 1, or 0% to 100%{percent}")
+    return found
 
 
 def _words(text: str, what: str) -> list[str]:

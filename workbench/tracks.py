@@ -11,7 +11,7 @@ from msgspec import Meta
 from workbench import presets as shared
 from workbench.ceilings.memory_fit import needed
 from workbench.errors import SettingsError, unknown_name
-from workbench.experiments.settings import BatchSettings, SweepSettings, check_settings
+from workbench.experiments.settings import AutoRepeats, BatchSettings, SweepSettings, check_settings
 from workbench.hardware.device import Device
 from workbench.hardware.devices import Devices, load_devices
 from workbench.hardware.machine import THIS_MACHINE
@@ -28,7 +28,7 @@ class TrackSweep(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     prompts: tuple[int, ...] = SweepSettings.prompts
     new_tokens: int = SweepSettings.new_tokens
-    repeats: int = SweepSettings.repeats
+    repeats: int | AutoRepeats = SweepSettings.repeats
     dtype: str = SweepSettings.dtype
     device: str = SweepSettings.device
 

@@ -29,12 +29,12 @@ def test_what_is_wrong_is_said_with_the_way_out(changed: dict[str, object], mess
         plan(SweepSettings(**changed))  # type: ignore[arg-type]
 
 
-def test_the_default_sweep_is_the_texts() -> None:
+def test_the_default_sweep_is_the_texts_but_for_its_repeats() -> None:
     planned = plan(SweepSettings())
     assert planned.model.name.lower() == "qwen3-0.6b"
     assert planned.weights is Weights.SYNTHETIC
     assert planned.settings.prompts == (1, 16, 64, 256, 1024, 4096)
-    assert (planned.settings.new_tokens, planned.settings.repeats, planned.settings.dtype) == (17, 3, "float32")
+    assert (planned.settings.new_tokens, planned.settings.repeats, planned.settings.dtype) == (17, "auto", "float32")
     assert planned.seconds > 0
 
 

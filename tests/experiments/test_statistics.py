@@ -1,6 +1,7 @@
 """Intervals that hold what they promise, exact probabilities of a trend, and ratios of pairs."""
 
 import random
+from collections.abc import Sequence
 from itertools import permutations
 from statistics import median
 
@@ -56,9 +57,8 @@ def test_the_interval_lies_between_ranks_of_the_binomial() -> None:
 def test_the_bootstrap_is_the_same_every_time_and_takes_pairs() -> None:
     pairs = [(x, 2 * x + noise) for x, noise in zip(range(1, 30), lognormal(random.Random(1), 29), strict=True)]
 
-    def ratio(sample: object) -> float:
-        chosen = list(sample)  # type: ignore[call-overload]
-        return sum(b for _, b in chosen) / sum(a for a, _ in chosen)
+    def ratio(sample: Sequence[tuple[int, float]]) -> float:
+        return sum(b for _, b in sample) / sum(a for a, _ in sample)
 
     first, second = bootstrap_interval(pairs, ratio), bootstrap_interval(pairs, ratio)
     assert first == second

@@ -12,12 +12,13 @@ from workbench.ceilings.batch import limit
 from workbench.engines.engine import BatchTiming, BoxRates, PointError
 from workbench.experiments.batch_plan import BatchPlan, Point, lengths, plan_batch, point_seconds
 from workbench.experiments.events import Event, PointFailed, PointFloor, Predicted, Progress, RowMeasured
-from workbench.experiments.measured_run import Around, Load, MeasuredRun, flags, measured_run, point_row
+from workbench.experiments.judging import judged
+from workbench.experiments.measured_run import Around, Load, MeasuredRun, measured_run, point_row
 from workbench.experiments.plan import middle_context
+from workbench.experiments.repeats import warm_ups
 from workbench.experiments.settings import BatchSettings
 from workbench.experiments.sittings import Earlier
-from workbench.experiments.window import Disturbance, TimedWindow
-from workbench.hardware.machine import reset_peak
+from workbench.experiments.window import TimedWindow
 from workbench.models.model import DTYPE_BYTES
 from workbench.quantity import Quantity
 from workbench.runner import Experiment
@@ -25,7 +26,6 @@ from workbench.runs.basis import Basis, on_basis
 from workbench.runs.doubling import doublings, figure
 from workbench.runs.measured_device import calibrated_product
 from workbench.runs.row import BATCH, Row, Samples
-from workbench.runs.run import now
 
 
 def batch_sweep(settings: BatchSettings, load: Load, window: TimedWindow, earlier: Earlier | None = None) -> Experiment:
@@ -48,6 +48,13 @@ class _Measurement:
     timing: BatchTiming | None = None
     status: str = "ok"
     fits: bool = True
+
+    @property
+    def samples(self) -> Samples:
+        """The steps, of those dropped as warm-up apart."""
+        steps = () if self.timing is None else self.timing.step_s
+        k = warm_ups([(step,) for step in steps])
+        return Samples(tpot_s=steps[k:], dropped_tpot_s=steps[:k])
 
 
 def _measure(sweep: MeasuredRun[BatchPlan]) -> Iterator[Event]:
@@ -77,9 +84,7 @@ def _measure(sweep: MeasuredRun[BatchPlan]) -> Iterator[Event]:
     slowdown, measured_s, measured_floor_s = 1.0, 0.0, 0.0
     for i, point in compress(enumerate(points), sweep.missing):
         sweep.cancel.check()
-        sweep.disturbance = Disturbance()
-        reset_peak()
-        started_at = now()
+        sweep.begin_point()
         yield Progress(
             "measuring",
             point=i + 1,
@@ -96,12 +101,13 @@ def _measure(sweep: MeasuredRun[BatchPlan]) -> Iterator[Event]:
             slowdown = measured_s / measured_floor_s
         # A point that was not run took no time in which the rates could have moved.
         after = sweep.read(sweep.loaded.read_again) if found.fits else before
-        row = _row(sweep, point, started_at, found, Around(before, after, rates.product), few_rows[point.batch])
+        row = _row(sweep, point, found, Around(before, after, rates.product), few_rows[point.batch])
         before = after
         if found.timing is None:
             yield PointFailed(row, Samples(), found.status.partition(": ")[2])
         else:
-            yield RowMeasured(row, Samples(tpot_s=found.timing.step_s))
+            samples = found.samples
+            yield RowMeasured(judged(row, samples), samples)
 
 
 def _at(sweep: MeasuredRun[BatchPlan], point: Point, seed: int) -> _Measurement:
@@ -145,12 +151,12 @@ def _floor(planned: BatchPlan, point: Point, rates: BoxRates, few_rows: Quantity
 def _row(
     sweep: MeasuredRun[BatchPlan],
     point: Point,
-    started_at: str,
     found: _Measurement,
     rates: Around,
     few_rows: Quantity | None,
 ) -> Row:
     settings, model, timing = sweep.planned.settings, sweep.planned.resident, found.timing
+    steps = found.samples.tpot_s
     element_bytes = DTYPE_BYTES[settings.dtype]
     t, b = middle_context(point.context, settings.new_tokens), point.batch
     longest = settings.longest(point.context) + settings.new_tokens
@@ -160,13 +166,13 @@ def _row(
     predicted = few_rows and decode.step_seconds(model, t, element_bytes, rates.before, few_rows, b)
     row = point_row(
         sweep,
-        started_at,
         rates,
         prompt_tokens=point.context,
         context_tokens=t,
         batch=b,
         new_tokens=settings.new_tokens,
-        repeats=0 if timing is None else len(timing.step_s),
+        repeats=len(steps),
+        dropped=len(found.samples.dropped_tpot_s),
         bytes_per_step=int(W + kt),
         weight_bytes=int(W),
         cache_bytes=kt,
@@ -181,10 +187,10 @@ def _row(
     )
     if timing is None:
         return on_basis(row, Basis.MINUTE)
-    step = median(timing.step_s)
+    step = median(steps)
     row = replace(
         row,
-        tpot_ms=min(timing.step_s) * 1e3,
+        tpot_ms=min(steps) * 1e3,
         tpot_median_ms=step * 1e3,
         step_ms=step * 1e3,
         decode_tokens_per_s=1 / step,
@@ -192,8 +198,7 @@ def _row(
         prefill_ms=timing.prefill_s * 1e3,
         experts_touched=mean(timing.experts_touched) if timing.experts_touched else None,
     )
-    row = on_basis(row, Basis.MINUTE)
-    return replace(row, flags="; ".join([*_mixed(settings, point), *flags(row)]))
+    return on_basis(replace(row, flags="; ".join(_mixed(settings, point))), Basis.MINUTE)
 
 
 def _mixed(settings: BatchSettings, point: Point) -> Iterator[str]:

@@ -16,16 +16,14 @@ from workbench.experiments.sittings import (
     next_sitting,
 )
 from workbench.experiments.window import Disturbance, TimedWindow
-from workbench.hardware.machine import THIS_MACHINE, peak_resident_bytes, this_machine
+from workbench.hardware.load import LoadReading, load_between, read_load
+from workbench.hardware.machine import THIS_MACHINE, peak_resident_bytes, reset_peak, this_machine
 from workbench.quantity import Quantity
 from workbench.runner import Cancelled, CancelToken, Experiment
 from workbench.runs.measured_device import calibrated_read, device_named
 from workbench.runs.row import Row
 from workbench.runs.run import Run, RunStatus, new_run_id, now
 from workbench.tracks import load_tracks, track_named
-
-DISTURBED_SHARE = 0.01
-BUSY_SHARE = 0.10
 
 Load = Callable[[LoadPlan, CancelToken], LoadedModel]
 Measured = TypeVar("Measured")
@@ -45,6 +43,16 @@ class MeasuredRun(Generic[Planned]):
     vendor_gb_per_s: float | None = None
     earlier: tuple[Row, ...] = ()
     disturbance: Disturbance = field(default_factory=Disturbance)
+    started_at: str = ""
+    load_before: LoadReading = field(default_factory=read_load)
+    highest_mhz: float = 0.0
+
+    def begin_point(self) -> None:
+        """From now on what runs beside the measurement is counted for the next point."""
+        self.disturbance = Disturbance()
+        reset_peak()
+        self.started_at = now()
+        self.load_before = read_load()
 
     @property
     def missing(self) -> tuple[bool, ...]:
@@ -149,13 +157,16 @@ def _other_bases(track: str) -> tuple[float | None, float | None]:
     return calibrated, device_named(found.hardware).bandwidth.value / 1e9
 
 
-def point_row(measured: MeasuredRun[Any], started_at: str, rates: Around, **about: Any) -> Row:
+def point_row(measured: MeasuredRun[Any], rates: Around, **about: Any) -> Row:
     """A row with its labels, what ran beside it and the rates around it; `about` are the columns of its own."""
     planned, labels = measured.planned, measured.loaded.labels
+    beside = load_between(measured.load_before, read_load())
+    mhz = beside.frequency_mhz
+    measured.highest_mhz = max(measured.highest_mhz, measured.load_before.frequency_mhz or 0.0, mhz or 0.0)
     return Row(
         run_id=measured.run.run_id,
         sitting=measured.run.sitting,
-        started_at=started_at,
+        started_at=measured.started_at,
         kind=measured.run.kind,
         machine=measured.run.machine,
         track=planned.settings.track,
@@ -170,6 +181,9 @@ def point_row(measured: MeasuredRun[Any], started_at: str, rates: Around, **abou
         weights=planned.weights,
         ui_share=measured.disturbance.ui_share,
         other_load=measured.disturbance.other_load,
+        stolen_share=beside.stolen_share,
+        swapped_bytes=beside.swapped_bytes,
+        clock_share=mhz and mhz / measured.highest_mhz,
         read_gb_per_s=rates.read.value / 1e9,
         read_before_gb_per_s=rates.before.value / 1e9,
         read_after_gb_per_s=rates.after.value / 1e9,
@@ -179,15 +193,3 @@ def point_row(measured: MeasuredRun[Any], started_at: str, rates: Around, **abou
         resident_bytes=peak_resident_bytes(),
         **about,
     )
-
-
-def flags(row: Row) -> Iterator[str]:
-    """What a person must know before trusting a row."""
-    if row.ceiling_share is not None and row.ceiling_share > 1:
-        yield "decode above its ceiling: the read rate was taken in a slower minute, or the weights sit in cache"
-    if row.ttft_ms is not None and row.ttft_floor_ms is not None and row.ttft_ms < row.ttft_floor_ms:
-        yield "prefill under its floor: the box's rates were taken in a slower minute"
-    if row.ui_share is not None and row.ui_share > DISTURBED_SHARE:
-        yield f"the screen took {row.ui_share * 100:.1f} % of the timed windows"
-    if row.other_load is not None and row.other_load > BUSY_SHARE:
-        yield f"other processes took {row.other_load * 100:.0f} % of the cores"

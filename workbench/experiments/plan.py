@@ -115,11 +115,11 @@ def loading_seconds(resident: Model, weights: Weights) -> float:
     return ENGINE_START_S + resident.resident_bytes / rate
 
 
-def point_seconds(settings: SweepSettings, resident: Model, n: int, B: Quantity, C: Quantity) -> float:
-    """Least seconds of all repeats of one prompt length, from its two floors."""
+def request_seconds(settings: SweepSettings, resident: Model, n: int, B: Quantity, C: Quantity) -> float:
+    """Least seconds of one request of a prompt length, from its two floors."""
     ttft = prefill.seconds(resident, n, B, C).value
     tpot = decode.step_seconds(resident, middle_context(n, settings.new_tokens), DTYPE_BYTES[settings.dtype], B, C)
-    return settings.repeats * (ttft + tpot.value * (settings.new_tokens - 1))
+    return ttft + tpot.value * (settings.new_tokens - 1)
 
 
 def middle_context(prompt_tokens: int, new_tokens: int) -> int:
@@ -155,7 +155,8 @@ def check_memory(planned: LoadPlan) -> None:
 
 
 def _seconds(settings: SweepSettings, resident: Model, weights: Weights) -> float:
-    """A rough time from assumed rates: loading, and every point at its floor."""
+    """A rough time from assumed rates: loading, and as many requests at their floors as there may be."""
     C = assumed_compute(settings.threads or usable_cores())
-    measuring = sum(point_seconds(settings, resident, n, ASSUMED_READ, C) for n in settings.prompts)
+    requests = [request_seconds(settings, resident, n, ASSUMED_READ, C) for n in settings.prompts]
+    measuring = sum(settings.rule.most_in(seconds) * seconds for seconds in requests)
     return loading_seconds(resident, weights) + measuring

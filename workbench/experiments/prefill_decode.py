@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import compress
 from statistics import median
 
@@ -11,18 +11,18 @@ from workbench.ceilings import decode, kv_cache, prefill
 from workbench.ceilings.prefill import Clock
 from workbench.engines.engine import BoxRates, PointError, RequestTiming
 from workbench.experiments.events import Event, PointFailed, PointFloor, Predicted, Progress, RowMeasured
-from workbench.experiments.measured_run import Around, Load, MeasuredRun, flags, measured_run, point_row
-from workbench.experiments.plan import Plan, middle_context, plan, point_seconds
+from workbench.experiments.judging import judged
+from workbench.experiments.measured_run import Around, Load, MeasuredRun, measured_run, point_row
+from workbench.experiments.plan import Plan, middle_context, plan, request_seconds
+from workbench.experiments.repeats import Repeats, warm_ups
 from workbench.experiments.settings import SweepSettings
 from workbench.experiments.sittings import Earlier
-from workbench.experiments.window import Disturbance, TimedWindow
-from workbench.hardware.machine import reset_peak
+from workbench.experiments.window import TimedWindow
 from workbench.models.model import DTYPE_BYTES, Model
 from workbench.quantity import Origin, Quantity, Unit
 from workbench.runner import Experiment
 from workbench.runs.basis import Basis, on_basis
 from workbench.runs.row import PREFILL_DECODE, Row, Samples
-from workbench.runs.run import now
 
 WARM_UP_TOKENS = 16
 WARM_UP_NEW_TOKENS = 17
@@ -65,37 +65,94 @@ def _measure(sweep: MeasuredRun[Plan]) -> Iterator[Event]:
     warm_up = min(WARM_UP_TOKENS, max(settings.prompts)), min(WARM_UP_NEW_TOKENS, settings.new_tokens)
     with suppress(PointError):
         _request(sweep, *warm_up, seed=0)
-    floor_seconds = [
-        point_seconds(settings, model, n, rates.read, rates.product) if lacking else 0.0
-        for n, lacking in zip(settings.prompts, sweep.missing, strict=True)
-    ]
-    slowdown, measured_s, measured_floor_s = 1.0, 0.0, 0.0
+    pace = _Pace(
+        settings.rule,
+        [
+            request_seconds(settings, model, n, rates.read, rates.product) if lacking else 0.0
+            for n, lacking in zip(settings.prompts, sweep.missing, strict=True)
+        ],
+    )
     for i, n in compress(enumerate(settings.prompts), sweep.missing):
-        sweep.disturbance = Disturbance()
-        reset_peak()
-        started_at = now()
-        timings: list[RequestTiming] = []
-        failure = ""
-        for repeat in range(settings.repeats):
-            left_s = slowdown * (sum(floor_seconds[i:]) - floor_seconds[i] * repeat / settings.repeats)
-            yield Progress("measuring", i + 1, points, repeat + 1, settings.repeats, n, left_s)
-            begun = time.monotonic()
+        sweep.begin_point()
+        taken, failure = _Taken(), ""
+        begun = time.monotonic()
+        while not settings.rule.enough(taken.series, time.monotonic() - begun):
+            repeat, left_s = taken.repeats + 1, pace.left_s(i, taken)
+            expected = max(repeat, pace.expected(i, taken))
+            yield Progress("measuring", i + 1, points, repeat, expected, n, left_s)
+            asked = time.monotonic()
             try:
-                timings.append(_request(sweep, n, settings.new_tokens, seed=(i + 1) * 1000 + repeat))
+                taken.timings.append(_request(sweep, n, settings.new_tokens, seed=(i + 1) * 1000 + len(taken.timings)))
             except PointError as error:
                 failure = str(error)
                 break
-            measured_s += time.monotonic() - begun
-            measured_floor_s += floor_seconds[i] / settings.repeats
-            slowdown = measured_s / measured_floor_s
+            pace.took(i, time.monotonic() - asked)
         after = sweep.read(sweep.loaded.read_again)
-        row = _row(sweep, n, started_at, timings, Around(before, after, rates.product))
+        row = _row(sweep, n, taken, Around(before, after, rates.product))
         before = after
-        samples = Samples(tuple(x.ttft_s for x in timings), tuple(x.tpot_s for x in timings))
         if failure:
-            yield PointFailed(replace(row, status=f"failed: {failure}"), samples, failure)
+            yield PointFailed(replace(row, status=f"failed: {failure}"), taken.samples, failure)
         else:
-            yield RowMeasured(row, samples)
+            yield RowMeasured(judged(row, taken.samples, settings.rule.precision), taken.samples)
+
+
+@dataclass
+class _Taken:
+    """The requests of one point so far; the first may have been its warm-up."""
+
+    timings: list[RequestTiming] = field(default_factory=list)
+
+    @property
+    def dropped(self) -> int:
+        """How many requests came before those that count."""
+        return warm_ups([(x.ttft_s, x.ttft_s + x.decode_s) for x in self.timings])
+
+    @property
+    def samples(self) -> Samples:
+        """TTFT and TPOT of each request, of those dropped apart."""
+        ttft, tpot = tuple(x.ttft_s for x in self.timings), tuple(x.tpot_s for x in self.timings)
+        k = self.dropped
+        return Samples(ttft[k:], tpot[k:], ttft[:k], tpot[:k])
+
+    @property
+    def series(self) -> tuple[Sequence[float], ...]:
+        """The samples of each figure that has to be precise."""
+        return self.samples.ttft_s, self.samples.tpot_s
+
+    @property
+    def repeats(self) -> int:
+        """How many requests count."""
+        return len(self.timings) - self.dropped
+
+
+@dataclass
+class _Pace:
+    """How long the run will still take: requests at `floors_s`, the least seconds of one at each point, but slower."""
+
+    rule: Repeats
+    floors_s: Sequence[float]
+    measured_s: float = 0.0
+    measured_floors_s: float = 0.0
+
+    def took(self, i: int, seconds: float) -> None:
+        """Take in a request of point `i`."""
+        self.measured_s += seconds
+        self.measured_floors_s += self.floors_s[i]
+
+    def request_s(self, i: int) -> float:
+        """Seconds a request of point `i` is expected to take."""
+        slowdown = self.measured_s / self.measured_floors_s if self.measured_floors_s else 1.0
+        return slowdown * self.floors_s[i]
+
+    def expected(self, i: int, taken: _Taken) -> int:
+        """How many repeats point `i` is expected to take."""
+        return self.rule.expected(taken.series, self.request_s(i))
+
+    def left_s(self, i: int, taken: _Taken) -> float:
+        """Seconds until the last point is expected to be done, while point `i` is measured."""
+        here = max(0, self.expected(i, taken) - taken.repeats) * self.request_s(i)
+        later = range(i + 1, len(self.floors_s))
+        return here + sum(self.expected(j, _Taken()) * self.request_s(j) for j in later)
 
 
 def _floor(model: Model, settings: SweepSettings, n: int, rates: BoxRates) -> PointFloor:
@@ -107,19 +164,19 @@ def _floor(model: Model, settings: SweepSettings, n: int, rates: BoxRates) -> Po
     )
 
 
-def _row(sweep: MeasuredRun[Plan], n: int, started_at: str, timings: list[RequestTiming], rates: Around) -> Row:
+def _row(sweep: MeasuredRun[Plan], n: int, taken: _Taken, rates: Around) -> Row:
     settings, model = sweep.planned.settings, sweep.planned.resident
     t = middle_context(n, settings.new_tokens)
     F = int(prefill.flop(model, n).value)
     row = point_row(
         sweep,
-        started_at,
         rates,
         prompt_tokens=n,
         context_tokens=t,
         batch=1,
         new_tokens=settings.new_tokens,
-        repeats=len(timings),
+        repeats=taken.repeats,
+        dropped=taken.dropped,
         bytes_per_step=int(decode.bytes_per_step(model, t, DTYPE_BYTES[settings.dtype]).value),
         bound_by=prefill.binding_clock(model, n, rates.read.value, rates.product.value),
         ttft_floor_ms=prefill.seconds(model, n, rates.read, rates.product).value * 1e3,
@@ -131,9 +188,9 @@ def _row(sweep: MeasuredRun[Plan], n: int, started_at: str, timings: list[Reques
         cache_bytes=kv_cache.cache_bytes(model, t, DTYPE_BYTES[settings.dtype]),
         predicted_resident_bytes=sweep.planned.need.total,
     )
-    if not timings:
+    if not taken.timings:
         return on_basis(row, Basis.MINUTE)
-    ttfts, tpots = [x.ttft_s for x in timings], [x.tpot_s for x in timings]
+    ttfts, tpots = taken.series
     ttft, tpot = min(ttfts), min(tpots)
     row = replace(
         row,
@@ -146,8 +203,7 @@ def _row(sweep: MeasuredRun[Plan], n: int, started_at: str, timings: list[Reques
         decode_tokens_per_s=1 / tpot,
         total_tokens_per_s=1 / tpot,
     )
-    row = on_basis(row, Basis.MINUTE)
-    return replace(row, flags="; ".join(flags(row)))
+    return on_basis(row, Basis.MINUTE)
 
 
 def figures(rows: Sequence[Row]) -> tuple[Quantity, ...]:

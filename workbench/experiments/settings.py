@@ -3,14 +3,17 @@
 import re
 from dataclasses import asdict, dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, Literal
 
 from workbench.errors import SettingsError, unknown_name
+from workbench.experiments.repeats import LEAST_REPEATS, Repeats
 from workbench.hardware.machine import THIS_MACHINE, usable_cores
 from workbench.models.model import DTYPE_BYTES, Model, ModelKind
 
 DEFAULT_MODEL = "qwen3-0.6b"
 DEFAULT_PROMPTS = (1, 16, 64, 256, 1024, 4096)
+AutoRepeats = Literal["auto"]
+AUTO_REPEATS: AutoRepeats = "auto"
 THREADS_PER_CORE = 4
 DEVICE_NAME = re.compile(r"auto|cpu|mps|(cuda|xpu)(:[0-9]{1,3})?")
 DEVICES = ("auto", "cpu", "cuda", "mps", "xpu")
@@ -41,11 +44,25 @@ class RunSettings:
 
 @dataclass(frozen=True)
 class SweepSettings(RunSettings):
-    """A prefill/decode sweep over prompt lengths."""
+    """A prefill/decode sweep over prompt lengths.
+
+    `repeats` is a fixed count, or "auto": until the 95 per cent interval of each median is within `precision` of it
+    (half width, as a share), or `most_repeats` or `most_seconds` of a prompt length are reached.
+    """
 
     prompts: tuple[int, ...] = DEFAULT_PROMPTS
     new_tokens: int = 17
-    repeats: int = 3
+    repeats: int | AutoRepeats = AUTO_REPEATS
+    precision: float = 0.02
+    most_repeats: int = 30
+    most_seconds: float = 10.0
+
+    @property
+    def rule(self) -> Repeats:
+        """When a prompt length has been measured often enough."""
+        if isinstance(self.repeats, int):
+            return Repeats(self.repeats, self.repeats)
+        return Repeats(LEAST_REPEATS, self.most_repeats, self.precision, self.most_seconds)
 
 
 @dataclass(frozen=True)
@@ -80,7 +97,15 @@ def check_settings(settings: SweepSettings | BatchSettings) -> None:
             _check_points(settings.prompts, "prompt lengths", "A prompt length", "1,16,64")
             reason = ": prefill gives the first token, decode the rest"
             _at_least(2, settings.new_tokens, "The number of new tokens", reason)
-            _at_least(1, settings.repeats, "The number of repeats", "")
+            if isinstance(settings.repeats, int):
+                _at_least(1, settings.repeats, "The number of repeats", "")
+            _at_least(LEAST_REPEATS, settings.most_repeats, "The most repeats", ": fewer bound no median")
+            if not 0 < settings.precision < 1:
+                raise SettingsError(
+                    f"The precision is {settings.precision * 100:g} %; it must lie between 0 and 100 %, as in 2%."
+                )
+            if not settings.most_seconds > 0:
+                raise SettingsError(f"The most seconds are {settings.most_seconds:g}; they must be above zero.")
         case BatchSettings():
             _check_points(settings.contexts, "contexts", "A context", "2,256")
             _check_points(settings.batches, "batches", "A batch", "1,2,4,8")

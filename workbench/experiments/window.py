@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 import psutil
 
+from workbench.hardware.load import busy_and_stolen
+
 
 @dataclass(frozen=True)
 class Disturbance:
@@ -97,14 +99,11 @@ class _Reading:
 
 
 def _reading(threads: list[int]) -> _Reading:
-    box = psutil.cpu_times()
-    idle = box.idle + getattr(box, "iowait", 0.0)
-    guest = getattr(box, "guest", 0.0) + getattr(box, "guest_nice", 0.0)
     return _Reading(
         wall_s=time.monotonic(),
         instrument_cpu_s=_cpu_seconds(threads),
         process_cpu_s=time.process_time(),
-        box_busy_s=sum(box) - idle - guest,
+        box_busy_s=sum(busy_and_stolen(psutil.cpu_times())),
     )
 
 

@@ -38,6 +38,7 @@ class LoadReading:
     frequency_mhz: float | None
     available_bytes: int
     memory_pressure: float | None
+    swapped_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,7 @@ class Load:
     frequency_mhz: float | None
     available_bytes: int
     memory_pressure: float | None
+    swapped_bytes: int = 0
 
     @property
     def busy(self) -> bool:
@@ -71,6 +73,7 @@ def read_load() -> LoadReading:
         frequency_mhz=_frequency_mhz(),
         available_bytes=available_bytes(),
         memory_pressure=_memory_pressure(),
+        swapped_bytes=_swapped_bytes(),
     )
 
 
@@ -95,6 +98,7 @@ def load_between(before: LoadReading, after: LoadReading) -> Load:
         frequency_mhz=after.frequency_mhz,
         available_bytes=after.available_bytes,
         memory_pressure=after.memory_pressure,
+        swapped_bytes=after.swapped_bytes - before.swapped_bytes,
     )
 
 
@@ -104,6 +108,15 @@ def _frequency_mhz() -> float | None:
     except (OSError, RuntimeError, AttributeError, NotImplementedError):
         return None
     return float(found.current) if found is not None and found.current else None
+
+
+def _swapped_bytes() -> int:
+    """Bytes moved to and from swap since the box was started."""
+    try:
+        found = psutil.swap_memory()
+    except (OSError, RuntimeError):
+        return 0
+    return int(found.sin + found.sout)
 
 
 def _memory_pressure() -> float | None:

@@ -46,6 +46,12 @@ def _figure(heading: str, meaning: str, **about: Any) -> Any:
     return field(default=None, metadata=_column(heading, meaning, **about))
 
 
+def _interval(heading: str, figure: str, end: str) -> Any:
+    meaning = f"{end} end of the 95 % confidence interval of the median {figure}"
+    in_step = {"meaning": f"{end} end of the 95 % confidence interval of the median step"} if figure == "TPOT" else {}
+    return _figure(heading, meaning, unit=Unit.MILLISECONDS, in_batch=in_step)
+
+
 _ARITHMETIC: Mapping[str, Any] = {"origin": Origin.ARITHMETIC}
 _SIX_LABELS = ("model", "quantisation", "dtype", "engine", "machine")
 
@@ -308,6 +314,28 @@ class Row:
     sitting: int = field(
         default=1, metadata=_column("sitting", "which sitting of the run measured it: 1 the first, 2 the first resumed")
     )
+    judgement: str | None = _figure(
+        "judged", "ok, noisy, drifting, disturbed, above ceiling or implausibly low: the gravest of the flags' reasons"
+    )
+    dropped: int | None = _figure(
+        "dropped",
+        "repeats dropped before those measured: each more than 5 % slower than the one after it",
+        in_batch={"meaning": "steps dropped before those measured: each more than 5 % slower than the one after it"},
+        **_ARITHMETIC,
+    )
+    ttft_low_ms: float | None = _interval("TTFT from", "TTFT", "low")
+    ttft_high_ms: float | None = _interval("TTFT to", "TTFT", "high")
+    tpot_low_ms: float | None = _interval("TPOT from", "TPOT", "low")
+    tpot_high_ms: float | None = _interval("TPOT to", "TPOT", "high")
+    stolen_share: float | None = _figure(
+        "stolen", "share of all cores the hypervisor took for others during the point", unit=Unit.SHARE
+    )
+    swapped_bytes: int | None = _figure("swapped", "bytes that went to or from swap during the point", unit=Unit.BYTES)
+    clock_share: float | None = _figure(
+        "clock",
+        "the processor's clock at the end of the point, as a share of the highest seen in this run",
+        unit=Unit.SHARE,
+    )
 
     def __post_init__(self) -> None:
         for name in _SIX_LABELS:
@@ -368,10 +396,12 @@ def table_columns(kind: str) -> tuple[Column, ...]:
 
 @dataclass(frozen=True)
 class Samples:
-    """Every timing behind a row, in the order it was taken, in seconds."""
+    """Every timing behind a row, in the order it was taken, in seconds; what was dropped came before the rest."""
 
     ttft_s: tuple[float, ...] = ()
     tpot_s: tuple[float, ...] = ()
+    dropped_ttft_s: tuple[float, ...] = ()
+    dropped_tpot_s: tuple[float, ...] = ()
 
 
 def quantisation_label(row: Row) -> str:

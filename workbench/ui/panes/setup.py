@@ -13,7 +13,7 @@ from textual.widgets import Input, OptionList, Static
 
 from workbench.errors import SettingsError, WorkbenchError
 from workbench.experiments.plan import Plan, plan
-from workbench.experiments.settings import DEVICES, SweepSettings, Weights
+from workbench.experiments.settings import AUTO_REPEATS, DEVICES, SweepSettings, Weights
 from workbench.hardware.device import Device
 from workbench.hardware.devices import load_devices
 from workbench.hardware.machine import THIS_MACHINE, this_machine
@@ -113,13 +113,13 @@ class SetupPane(Vertical):
 
     def settings(self) -> SweepSettings:
         """What the fields say; raises SettingsError where one holds no number."""
-        weights = self.query_one("#weights", Choice).value
+        weights, repeats = self.query_one("#weights", Choice).value, self._text("repeats")
         return SweepSettings(
             model=self._text("model"),
             weights=None if weights == AUTO else Weights(weights),
             prompts=whole_numbers(self._text("prompts"), "prompts"),
             new_tokens=whole_number(self._text("new-tokens"), "new tokens"),
-            repeats=whole_number(self._text("repeats"), "repeats"),
+            repeats=AUTO_REPEATS if repeats == AUTO_REPEATS else whole_number(repeats, "repeats"),
             dtype=self.query_one("#dtype", Choice).value,
             device=self.query_one("#device", Choice).value,
             threads=whole_number(threads, "threads") if (threads := self._text("threads")) else None,

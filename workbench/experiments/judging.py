@@ -1,0 +1,151 @@
+"""Whether a row can be trusted: what its samples, the box beside it and its ceiling say, and what to do about it."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from statistics import median
+
+from workbench.ceilings.batch import Limit
+from workbench.experiments.statistics import median_interval, trend
+from workbench.hardware.load import BUSY_SHARE, STOLEN_SHARE
+from workbench.runs.row import BATCH, Row, Samples
+
+UI_SHARE = 0.01
+"""The part of its timed windows that the screen may take; the project's own bar."""
+PRECISION = 0.05
+"""What a fixed count of repeats is held to: three of them seldom bound a median closer."""
+CHANCE, DRIFT_SHARE = 0.05, 0.03
+"""A course so steady, and of such a size, is a drift."""
+CLOCK_SHARE = 0.90
+SWAPPED_BYTES = 10_000_000
+LOW_SHARE = 0.10
+"""Under a tenth of its ceiling a decode rate is more often a wrong setting than a slow engine."""
+
+
+class Verdict(StrEnum):
+    """What a row is judged to be, the gravest first."""
+
+    ABOVE_CEILING = "above ceiling"
+    IMPLAUSIBLY_LOW = "implausibly low"
+    DISTURBED = "disturbed"
+    DRIFTING = "drifting"
+    NOISY = "noisy"
+    OK = "ok"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One reason to doubt a row, and what to do about it."""
+
+    verdict: Verdict
+    reason: str
+    advice: str
+
+    def __str__(self) -> str:
+        return f"{self.verdict}: {self.reason} ({self.advice})"
+
+
+def judged(row: Row, samples: Samples, precision: float | None = None) -> Row:
+    """The row with the intervals of its medians, its gravest verdict, and every reason after what `flags` says.
+
+    `precision` is what its repeats were to reach, as a share of each median; None for a fixed count of them.
+    """
+    ttft, tpot = _ends_ms(samples.ttft_s), _ends_ms(samples.tpot_s)
+    found = list(findings(row, samples, precision))
+    gravest = min((finding.verdict for finding in found), key=list(Verdict).index, default=Verdict.OK)
+    return replace(
+        row,
+        judgement=str(gravest),
+        flags="; ".join(filter(None, [row.flags, *map(str, found)])),
+        ttft_low_ms=ttft[0],
+        ttft_high_ms=ttft[1],
+        tpot_low_ms=tpot[0],
+        tpot_high_ms=tpot[1],
+    )
+
+
+def findings(row: Row, samples: Samples, precision: float | None = None) -> Iterator[Finding]:
+    """Every reason to doubt a measured row."""
+    yield from _against_its_ceiling(row)
+    yield from _beside_it(row)
+    figures = {"TTFT": samples.ttft_s, "step" if row.kind == BATCH else "TPOT": samples.tpot_s}
+    for name, seconds in figures.items():
+        yield from _drift(name, seconds)
+        yield from _noise(row, name, seconds, precision)
+
+
+def _ends_ms(seconds: Sequence[float]) -> tuple[float, float] | tuple[None, None]:
+    """Where the median lies, in milliseconds; unknown of fewer than two samples."""
+    found = median_interval(seconds)
+    return (None, None) if found is None else (found.low * 1e3, found.high * 1e3)
+
+
+def _against_its_ceiling(row: Row) -> Iterator[Finding]:
+    share = row.ceiling_share
+    if share is not None and share > 1:
+        reason = f"decode above its ceiling, at {share * 100:.0f} % of it: the read rate was taken in a slower minute"
+        yield Finding(
+            Verdict.ABOVE_CEILING, f"{reason}, or the weights sit in cache", "measure again, and probe the box with p"
+        )
+    if row.ttft_ms is not None and row.ttft_floor_ms is not None and row.ttft_ms < row.ttft_floor_ms:
+        reason = "prefill under its floor: the box's rates were taken in a slower minute"
+        yield Finding(Verdict.ABOVE_CEILING, reason, "measure again, and probe the box with p")
+    if share is not None and share < LOW_SHARE and row.bound_by not in (Limit.ARITHMETIC, Limit.MEMORY):
+        reason = f"decode reached {share * 100:.1f} % of its ceiling"
+        yield Finding(Verdict.IMPLAUSIBLY_LOW, reason, f"look for {', '.join(_suspects(row))}")
+
+
+def _suspects(row: Row) -> Iterator[str]:
+    if row.threads == 1 and row.device == "cpu":
+        yield "one thread where there are more cores"
+    if row.device == "cpu":
+        yield "the processor where an accelerator was meant"
+        yield "weights in swap"
+    else:
+        yield "weights held in the host's memory"
+        yield "a model so small that starting its kernels takes longer than they do"
+    yield f"{row.dtype} kernels that this device has only in software"
+    yield "a debug build"
+
+
+def _beside_it(row: Row) -> Iterator[Finding]:
+    if row.ui_share is not None and row.ui_share > UI_SHARE:
+        reason = f"the screen took {row.ui_share * 100:.1f} % of the timed windows"
+        yield Finding(
+            Verdict.DISTURBED, reason, "workbench selfcheck tells whether it does here, without a key pressed"
+        )
+    if row.other_load is not None and row.other_load > BUSY_SHARE:
+        reason = f"other processes took {row.other_load * 100:.0f} % of the cores"
+        yield Finding(Verdict.DISTURBED, reason, "end them, or measure when they have ended")
+    if row.stolen_share is not None and row.stolen_share > STOLEN_SHARE:
+        reason = f"the hypervisor took {row.stolen_share * 100:.0f} % of the cores for others"
+        yield Finding(Verdict.DISTURBED, reason, "measure at another hour, or on a box of your own")
+    if row.swapped_bytes is not None and row.swapped_bytes > SWAPPED_BYTES:
+        reason = f"{row.swapped_bytes / 1e6:,.0f} MB went to or from swap"
+        yield Finding(Verdict.DISTURBED, reason, "free memory, or take a smaller model or dtype")
+    if row.clock_share is not None and row.clock_share < CLOCK_SHARE:
+        reason = f"the clock fell to {row.clock_share * 100:.0f} % of the highest seen in this run"
+        yield Finding(Verdict.DISTURBED, reason, "let the box cool, or set its governor to performance")
+
+
+def _drift(name: str, seconds: Sequence[float]) -> Iterator[Finding]:
+    course = trend(seconds)
+    if course is None or course.probability > CHANCE:
+        return
+    change = course.slope * (len(seconds) - 1) / median(seconds)
+    if abs(change) > DRIFT_SHARE:
+        way, advice = ("rose", "let the box cool, and see what has begun to run") if change > 0 else ("fell", "repeat")
+        yield Finding(
+            Verdict.DRIFTING, f"{name} {way} by {abs(change) * 100:.0f} % over {len(seconds)} samples", advice
+        )
+
+
+def _noise(row: Row, name: str, seconds: Sequence[float], precision: float | None) -> Iterator[Finding]:
+    if not seconds:
+        return
+    interval = median_interval(seconds)
+    if interval is None:
+        yield Finding(Verdict.NOISY, f"one sample of {name} says nothing of its noise", "take more repeats")
+    elif (share := interval.share_of(median(seconds))) > (precision or PRECISION):
+        advice = "end what else runs, or allow more repeats"
+        yield Finding(Verdict.NOISY, f"the median {name} of {len(seconds)} is known to ±{share * 100:.1f} %", advice)
