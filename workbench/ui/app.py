@@ -4,7 +4,7 @@ import logging
 import sys
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import ClassVar
 
@@ -28,6 +28,7 @@ from workbench.experiments.plan import check_before_loading
 from workbench.experiments.prefill_decode import sweep
 from workbench.experiments.probe import OpenGrid, ProbeSettings, open_torch_grid, probe
 from workbench.experiments.settings import BatchSettings, RunSettings, SweepSettings, check_settings
+from workbench.experiments.sittings import earlier_sittings
 from workbench.experiments.window import TimedWindow
 from workbench.hardware.device import Device
 from workbench.hardware.machine import this_machine
@@ -37,11 +38,13 @@ from workbench.quantity import format_duration
 from workbench.runner import Experiment, Runner
 from workbench.runs.export import write_csv
 from workbench.runs.measured_device import this_device
+from workbench.runs.row import Row
 from workbench.runs.store import Store
 from workbench.tracks import Track
 from workbench.ui.bridge import Bridge, ExperimentEnded, ExperimentSaid, PaintAll, Waiting
 from workbench.ui.commands import commands
 from workbench.ui.help import help_text
+from workbench.ui.kept_run import kept_run
 from workbench.ui.keys import key_line
 from workbench.ui.live_probe import LiveProbe, calibration_lines
 from workbench.ui.live_run import LiveRun, mark_interrupted
@@ -49,6 +52,7 @@ from workbench.ui.panes.batch import BatchPane
 from workbench.ui.panes.ceiling import CeilingPane
 from workbench.ui.panes.prefill_decode import PrefillDecodePane
 from workbench.ui.panes.run_pane import RunPane
+from workbench.ui.panes.runs import RunsPane
 from workbench.ui.panes.setup import SetupPane
 from workbench.ui.quiet_driver import QuietDriver
 from workbench.ui.terminal import WayOut, end_process, library_output_to
@@ -75,6 +79,7 @@ FIRST_FOCUS = {
     "ceiling": "#context-table",
     "prefill_decode": "#sweep-table",
     "batch": "#batch-sweep-table",
+    "runs": "#runs-table",
 }
 """The panes, and what has the keys when one is shown."""
 
@@ -89,6 +94,7 @@ class WorkbenchApp(App[int]):
         Binding("2", "pane('ceiling')", "Ceiling"),
         Binding("3", "pane('prefill_decode')", "Prefill/Decode"),
         Binding("4", "pane('batch')", "Batch"),
+        Binding("6", "pane('runs')", "Runs"),
         Binding("r", "run", "Run"),
         Binding("p", "probe", "Probe"),
         Binding("x", "stop", "Stop"),
@@ -142,6 +148,7 @@ class WorkbenchApp(App[int]):
             yield CeilingPane(self._may_draw, id="ceiling")
             yield PrefillDecodePane(self._may_draw, id="prefill_decode")
             yield BatchPane(self._may_draw, id="batch")
+            yield RunsPane(id="runs")
             yield Strip(this_machine(), id="strip")
             yield Static("", id="keys", markup=False)
         yield Static("", id="too-small", markup=False)
@@ -191,6 +198,8 @@ class WorkbenchApp(App[int]):
             self.live.failure = "see the message" if isinstance(error, WorkbenchError) else type(error).__name__
         self._catch_up()
         self._look_up_rates()
+        if self._pane == "runs":
+            self._runs_pane().look_again()
         if isinstance(error, WorkbenchError):
             self._say("The run was not done", str(error), is_error=True)
         elif error is not None:
@@ -278,11 +287,13 @@ class WorkbenchApp(App[int]):
         base.query_one(FIRST_FOCUS[pane]).focus()
         if pane == "ceiling":
             self._ceiling_pane().look_again()
+        elif pane == "runs":
+            self._runs_pane().look_again()
         self._show_frame()
 
     def action_run(self) -> None:
         """Run the sweep of the Setup pane, once it is in sight, or the batch sweep of the Batch pane."""
-        if self._pane == "ceiling":
+        if self._pane in ("ceiling", "runs"):
             self.action_pane("setup")
             return
         if self.runner.busy:
@@ -311,10 +322,55 @@ class WorkbenchApp(App[int]):
         check_settings(settings)
         self._start(settings, "batch", batch_sweep(settings, self._load, self.window))
 
-    def _start(self, settings: RunSettings, pane: str, experiment: Experiment) -> None:
-        """Show the pane of a run and drive it."""
+    @on(RunsPane.Opened)
+    def _open_kept(self, message: RunsPane.Opened) -> None:
+        """Show a kept run in the pane of its kind, with its rows as they were."""
+        if isinstance(message, RunsPane.Resumed):
+            return
+        live, busy = self.live, self.runner.busy
+        try:
+            with Store() as store:
+                run = store.run(message.run_id)
+                kept = kept_run(run, store.rows(run.run_id))
+        except WorkbenchError as error:
+            self._say("The run can't be opened", str(error), is_error=True)
+            return
+        pane = self._pane_of(kept)
+        if busy and live is not None and self._pane_of(live) is pane:
+            if live.run is None or live.run.run_id != run.run_id:
+                self._say("A measurement is running", "Its pane shows it now. x stops it; open this run then.")
+                return
+        else:
+            if not busy:
+                self.live = kept
+            pane.show(kept)
+        self.action_pane(str(pane.id))
+
+    @on(RunsPane.Resumed)
+    def _resume(self, message: RunsPane.Resumed) -> None:
+        """Measure what is missing of a kept run."""
+        if self.runner.busy:
+            self._say("A measurement is running", "Two must not overlap. x stops the one that runs.")
+            return
+        try:
+            with Store() as store:
+                earlier = earlier_sittings(store, message.run_id)
+            check_settings(earlier.settings)
+        except WorkbenchError as error:
+            self._say("The run can't be resumed", str(error), is_error=True)
+            self._runs_pane().look_again()
+            return
+        match earlier.settings:
+            case SweepSettings() as settings:
+                experiment = sweep(settings, self._load, self.window, earlier)
+                self._start(settings, "prefill_decode", experiment, earlier.rows)
+            case BatchSettings() as settings:
+                self._start(settings, "batch", batch_sweep(settings, self._load, self.window, earlier), earlier.rows)
+
+    def _start(self, settings: RunSettings, pane: str, experiment: Experiment, earlier: Sequence[Row] = ()) -> None:
+        """Show the pane of a run, with the rows of its earlier sittings, and drive it."""
         self._waiting.take()
-        self.live = LiveRun(settings)
+        self.live = LiveRun(settings, rows=list(earlier))
         self.action_pane(pane)
         self._catch_up()
         self.runner.start(experiment, self._bridge.listen, self._bridge.done)
@@ -372,21 +428,28 @@ class WorkbenchApp(App[int]):
 
     def action_export(self) -> None:
         """Write the CSV of the run shown, from the store."""
-        shown = next((pane.live for pane in self._run_panes() if pane.id == self._pane and pane.live), self.live)
-        run = shown.run if shown else None
-        if run is None:
+        run_id = self._shown_run()
+        if run_id is None:
             self._say("There is nothing to export yet", "r runs a sweep; e then writes its rows as CSV.")
             return
 
         def write(path: Path) -> Path:
             with Store() as store:
-                return write_csv(store.rows(run.run_id), path)
+                return write_csv(store.rows(run_id), path)
 
         def told(path: Path | None) -> None:
             if path is not None:
                 self._say("Exported", str(path.absolute()))
 
-        self.push_screen(ExportDialog(f"./{run.run_id}.csv", write), told)
+        self.push_screen(ExportDialog(f"./{run_id}.csv", write), told)
+
+    def _shown_run(self) -> str | None:
+        """The run that the pane in sight shows or has its cursor on, else the last one."""
+        if self._pane == "runs":
+            selected = self._runs_pane().selected
+            return selected.run_id if selected else None
+        shown = next((pane.live for pane in self._run_panes() if pane.id == self._pane and pane.live), self.live)
+        return shown.run.run_id if shown and shown.run else None
 
     def action_help(self) -> None:
         """Explain the focused pane."""
@@ -453,6 +516,7 @@ class WorkbenchApp(App[int]):
         self._show_keys()
 
     @on(Entry.EditingChanged)
+    @on(RunsPane.KeysChanged)
     def _show_keys(self) -> None:
         self._put("#keys", key_line(self._pane, self.screen_stack[0].focused, self.runner.busy, self.live is not None))
 
@@ -469,6 +533,9 @@ class WorkbenchApp(App[int]):
 
     def _batch_pane(self) -> BatchPane:
         return self.screen_stack[0].query_one(BatchPane)
+
+    def _runs_pane(self) -> RunsPane:
+        return self.screen_stack[0].query_one(RunsPane)
 
     def _pane_of(self, live: LiveRun) -> RunPane:
         return self._batch_pane() if isinstance(live.settings, BatchSettings) else self._sweep_pane()

@@ -29,6 +29,7 @@ def commands(app: WorkbenchApp) -> Iterator[SystemCommand]:
     yield SystemCommand("Prefill/Decode", "The live sweep (3)", partial(app.action_pane, "prefill_decode"))
     yield SystemCommand("Box", "The box over the last minutes (enter on the strip)", app.action_box)
     yield SystemCommand("Batch", "The live batch sweep (4)", partial(app.action_pane, "batch"))
+    yield SystemCommand("Runs", "Every run kept: open, compare, resume, export (6)", partial(app.action_pane, "runs"))
     yield SystemCommand("Help", "Explain this pane (?)", app.action_help)
     yield SystemCommand("Chart markers", "Dots, or ASCII for fonts without them", app.action_markers)
     yield SystemCommand("Log", "Where errors and library output are written", app.action_log)

@@ -4,9 +4,11 @@ from textual.widget import Widget
 
 from workbench.ui.widgets.choice import Choice
 from workbench.ui.widgets.entry import Entry
+from workbench.ui.widgets.run_table import MOST_MARKED, RunTable
 from workbench.ui.widgets.strip import Strip
 
 SEPARATOR = "  "
+RUN_PANES = ("prefill_decode", "batch")
 
 
 def key_line(pane: str, focused: Widget | None, busy: bool, has_run: bool) -> str:
@@ -15,6 +17,8 @@ def key_line(pane: str, focused: Widget | None, busy: bool, has_run: bool) -> st
         return SEPARATOR.join(("enter keep", "esc undo", "^q quit"))
     if isinstance(focused, Entry):
         return SEPARATOR.join(("type or enter edit", "tab next", "esc leave", "^p palette", "^q quit"))
+    if isinstance(focused, RunTable):
+        return SEPARATOR.join(_keys_of_runs(focused, busy))
     keys = ["x stop"] if busy else ["r to setup" if pane == "ceiling" else "r run"]
     if has_run:
         keys.append("e export")
@@ -22,11 +26,24 @@ def key_line(pane: str, focused: Widget | None, busy: bool, has_run: bool) -> st
         keys.append("←→ change")
     elif isinstance(focused, Strip):
         keys.append("enter box")
-    elif pane == "ceiling" or (pane in ("prefill_decode", "batch") and has_run):
+    elif pane == "ceiling" or (pane in RUN_PANES and has_run):
         keys.append("enter explain")
     elif pane == "setup" and not busy:
         keys.append("p probe")
     if pane in ("setup", "ceiling"):
         keys.append("tab next")
+    if pane in RUN_PANES and has_run:
+        return SEPARATOR.join((*keys, "v charts", "? help", "^p palette", "q quit"))
     keys += ["? help", "1 setup" if pane != "setup" else "2 ceiling", "^p palette", "q quit"]
     return SEPARATOR.join(keys)
+
+
+def _keys_of_runs(runs: RunTable, busy: bool) -> list[str]:
+    keys = ["x stop"] if busy else []
+    if runs.selected is not None:
+        keys += ["enter open", "e export", "space mark"]
+    if len(runs.marked) == MOST_MARKED:
+        keys.append("c compare")
+    if runs.resumable and not busy:
+        keys.append("u resume")
+    return [*keys, "/ filter", "? help", "1 setup", "q quit"]

@@ -13,6 +13,7 @@ PANES = (
     ("2", "Ceiling", "ceiling"),
     ("3", "Prefill/Decode", "prefill_decode"),
     ("4", "Batch", "batch"),
+    ("6", "Runs", "runs"),
 )
 GAP = 3
 
@@ -40,6 +41,6 @@ def labels(settings: SweepSettings, live: LiveRun | None) -> tuple[str, ...]:
 
 def tab_line(pane: str) -> str:
     """The panes with their keys, the open one marked, in Textual's markup."""
-    return "  ".join(
+    return "".join(
         f"[b reverse] {key} {name} [/]" if pane == ident else f" {key} {name} " for key, name, ident in PANES
     )
