@@ -1,0 +1,50 @@
+"""A run out of the store as its pane shows it: with its rows as they were, and the floors that its rows carry."""
+
+from collections.abc import Sequence
+
+from workbench.experiments import batch, prefill_decode
+from workbench.experiments.events import Finished, PointFloor, Predicted
+from workbench.experiments.settings import BatchSettings
+from workbench.experiments.sittings import kept_settings
+from workbench.quantity import Origin, Quantity, Unit
+from workbench.runs.row import Row
+from workbench.runs.run import Run
+from workbench.ui.live_run import LiveRun
+
+
+def kept_run(run: Run, rows: Sequence[Row]) -> LiveRun:
+    """The run as it ended; raises SettingsError where its settings can't be read."""
+    settings = kept_settings(run)
+    figures = (batch if isinstance(settings, BatchSettings) else prefill_decode).figures(rows)
+    return LiveRun(
+        settings,
+        run=run,
+        predicted=_predicted(rows),
+        rows=list(rows),
+        finished=Finished(run, run.status, figures, run.note),
+    )
+
+
+def _predicted(rows: Sequence[Row]) -> Predicted | None:
+    """The floors of each row, on the rates it was measured with; None where no row has them."""
+    known = [row for row in rows if row.read_gb_per_s and row.peak_gflop_per_s and row.bytes_per_step]
+    if not known:
+        return None
+    return Predicted(
+        floors=tuple(_floor(row) for row in known),
+        read_rate=Quantity("B", (known[0].read_gb_per_s or 0) * 1e9, Unit.BYTES_PER_SECOND, Origin.MEASURED, "B"),
+        product_rate=Quantity("C", (known[0].peak_gflop_per_s or 0) * 1e9, Unit.FLOP_PER_SECOND, Origin.MEASURED, "C"),
+        resident_bytes=max(row.predicted_resident_bytes or 0 for row in known),
+    )
+
+
+def _floor(row: Row) -> PointFloor:
+    B, C = (row.read_gb_per_s or 0) * 1e9, (row.peak_gflop_per_s or 0) * 1e9
+    step_s = max((row.bytes_per_step or 0) / B, (row.step_flop or 0) / C)
+    return PointFloor(
+        prompt_tokens=row.prompt_tokens,
+        ttft=Quantity("least TTFT", (row.ttft_floor_ms or 0) / 1e3, Unit.SECONDS, Origin.ARITHMETIC),
+        tpot=Quantity("least step", step_s, Unit.SECONDS, Origin.ARITHMETIC),
+        batch=row.batch,
+        memory_bytes=row.predicted_resident_bytes,
+    )

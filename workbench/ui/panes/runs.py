@@ -1,0 +1,164 @@
+"""Runs: every run kept, to open, compare, resume, export or delete."""
+
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.message import Message
+from textual.widgets import DataTable, Input, Static
+
+from workbench.errors import StoreError
+from workbench.runs.compare import compare
+from workbench.runs.listed import ListedRun, listed, matching
+from workbench.runs.store import Store
+from workbench.ui.widgets.comparison import ComparisonScreen
+from workbench.ui.widgets.confirm import ConfirmScreen
+from workbench.ui.widgets.entry import Entry
+from workbench.ui.widgets.explanation import TextScreen
+from workbench.ui.widgets.field import field
+from workbench.ui.widgets.run_table import RunTable
+
+NONE_YET = "no runs yet · r on the Setup pane measures the first"
+
+
+class RunsPane(Vertical):
+    """A filter, the runs that pass it, and what else is known of the one under the cursor."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("slash", "filter", "Filter", show=False),
+        Binding("c", "compare", "Compare", show=False),
+        Binding("u", "resume", "Resume", show=False),
+        Binding("d", "delete", "Delete", show=False),
+        Binding("escape", "to_table", show=False),
+    ]
+
+    class Opened(Message):
+        """A run is to be shown in its pane."""
+
+        def __init__(self, run_id: str) -> None:
+            super().__init__()
+            self.run_id = run_id
+
+    class Resumed(Opened):
+        """What is missing of a run is to be measured."""
+
+    class KeysChanged(Message):
+        """Other keys do something now."""
+
+    def __init__(self, *, id: str) -> None:
+        super().__init__(id=id)
+        self._runs: tuple[ListedRun, ...] = ()
+
+    def compose(self) -> ComposeResult:
+        """Everything the pane ever shows."""
+        yield from field("filter", Entry("", "words of the model, kind, dtype, status …", id="runs-filter"))
+        yield Static("", id="runs-line", markup=False)
+        yield RunTable(id="runs-table")
+        yield Static("", id="run-about", markup=False)
+
+    @property
+    def selected(self) -> ListedRun | None:
+        """The run under the cursor."""
+        return self.query_one(RunTable).selected
+
+    def look_again(self) -> None:
+        """Read the store."""
+        try:
+            with Store() as store:
+                self._runs = tuple(listed(run) for run in store.runs())
+        except StoreError as error:
+            self.query_one("#runs-line", Static).update(str(error))
+            return
+        self._show()
+
+    def _show(self) -> None:
+        words = self.query_one("#runs-filter", Entry).value
+        passing = matching(self._runs, words)
+        count = "1 run" if len(self._runs) == 1 else f"{len(self._runs):,} runs"
+        line = f"{len(passing):,} of {count}" if words.strip() else count
+        self.query_one("#runs-line", Static).update(line if self._runs else NONE_YET)
+        self.query_one(RunTable).show(passing)
+        self._about()
+
+    @on(DataTable.RowHighlighted)
+    @on(RunTable.MarksChanged)
+    def _about(self) -> None:
+        run = self.selected
+        text = ""
+        if run is not None:
+            sittings = f" · {run.sittings} sittings" if run.sittings > 1 else ""
+            text = f"{run.run_id} · {run.machine}{sittings}\n{run.note}"
+        self.query_one("#run-about", Static).update(text)
+        self.post_message(self.KeysChanged())
+
+    @on(DataTable.RowSelected)
+    def _open(self, event: DataTable.RowSelected) -> None:
+        event.stop()
+        if (run := self.selected) is not None:
+            self.post_message(self.Opened(run.run_id))
+
+    @on(Input.Changed)
+    def _filter(self, event: Input.Changed) -> None:
+        event.stop()
+        self._show()
+
+    async def action_filter(self) -> None:
+        """Type words that the runs shown must have."""
+        entry = self.query_one("#runs-filter", Entry)
+        entry.focus()
+        await entry.action_submit()
+
+    @on(Entry.Kept)
+    def action_to_table(self) -> None:
+        """Leave the filter."""
+        self.query_one(RunTable).focus()
+
+    def action_compare(self) -> None:
+        """The two marked runs side by side, the one marked first as the run."""
+        marked = self.query_one(RunTable).marked
+        if len(marked) < 2:
+            self._say("Two runs are compared", "space marks the run under the cursor: mark two, then press c.")
+            return
+        try:
+            with Store() as store:
+                run, other = (store.run(name) for name in marked)
+                comparison = compare(run, store.rows(run.run_id), other, store.rows(other.run_id))
+        except StoreError as error:
+            self._say("The runs can't be compared", str(error), is_error=True)
+            return
+        self.app.push_screen(ComparisonScreen(comparison))
+
+    def action_resume(self) -> None:
+        """Measure what is missing of the run under the cursor."""
+        if (run := self.selected) is not None:
+            self.post_message(self.Resumed(run.run_id))
+
+    def action_delete(self) -> None:
+        """Take the run under the cursor out of the store, once that is confirmed."""
+        run = self.selected
+        if run is None:
+            return
+        if run.status == "running":
+            self._say("A run that is being measured is not deleted", "x stops it, where it was begun.")
+            return
+
+        def answered(yes: bool | None) -> None:
+            if not yes:
+                return
+            try:
+                with Store() as store:
+                    store.remove_run(run.run_id)
+            except StoreError as error:
+                self._say("The run can't be deleted", str(error), is_error=True)
+            self.look_again()
+
+        rows = "its row" if run.rows == 1 else f"its {run.rows} rows"
+        self.app.push_screen(
+            ConfirmScreen("Delete this run?", f"{run.run_id}, {run.model}, with {rows}. It can't be brought back."),
+            answered,
+        )
+
+    def _say(self, title: str, text: str, *, is_error: bool = False) -> None:
+        self.app.push_screen(TextScreen(title, [text], is_error=is_error))

@@ -1,0 +1,52 @@
+"""Two runs side by side over the panes: what differs first, then the points both measured."""
+
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical, VerticalScroll
+from textual.screen import ModalScreen
+from textual.widgets import Static
+
+from workbench.runs.compare import Comparison
+from workbench.ui.widgets.record_table import RecordTable
+
+SWEEP_FIGURES = ("ttft_ms", "other_ttft_ms", "ttft_ratio")
+FIGURES = ("total_tokens_per_s", "other_total_tokens_per_s", "total_tokens_per_s_ratio")
+
+
+class ComparisonScreen(ModalScreen[None]):
+    """The comparison's words and its points; enter on a ratio shows the two figures it is made of."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q", "dismiss", show=False)]
+
+    def __init__(self, comparison: Comparison) -> None:
+        super().__init__()
+        self._comparison = comparison
+
+    def compose(self) -> ComposeResult:
+        """Which runs, what differs, the points, and those that could not be matched."""
+        compared = self._comparison
+        with Vertical(classes="panel"):
+            yield Static(f"{compared.run} and, as the other, {compared.other}", classes="panel-title", markup=False)
+            with VerticalScroll(classes="panel-text", can_focus=False):
+                yield Static(" ".join(compared.sentences), id="compared-words", markup=False)
+                yield RecordTable(id="compared-points")
+                yield Static("\n".join(f"not matched: {line}" for line in compared.unmatched), markup=False)
+            yield Static("esc close   arrows move   enter explain", classes="panel-keys", markup=False)
+
+    def on_mount(self) -> None:
+        """Fill the table, without the columns that no point of this kind has."""
+        points = self._comparison.points
+        first = SWEEP_FIGURES if any(point.ttft_ms is not None for point in points) else ()
+        table = self.query_one(RecordTable)
+        table.show(points, ("prompt_tokens", "batch", *first, *FIGURES))
+        table.focus()
+
+    def on_resize(self) -> None:
+        """Leave room for the title, the keys and the frame."""
+        self.query_one(VerticalScroll).styles.max_height = max(3, self.size.height - 6)
+
+    async def action_dismiss(self, result: None = None) -> None:
+        """Back to the panes."""
+        self.dismiss(result)
