@@ -6,7 +6,7 @@ from itertools import pairwise
 from math import log2
 
 from workbench.ceilings.batch import Limit
-from workbench.quantity import Origin, Quantity, Unit
+from workbench.quantity import Origin, Quantity, Unit, format_number
 from workbench.runs.row import Row
 
 LEAST_GAIN = 1.10
@@ -34,25 +34,47 @@ class Doubling:
     routed: bool = False
 
     @property
-    def sentence(self) -> str:
-        """It in words, with its cause."""
-        tokens = "1 token" if self.context == 1 else f"{self.context:,} tokens"
-        cause = _MORE_EXPERTS if self.routed and self.limit is Limit.WEIGHTS else _CAUSES[self.limit]
+    def verdict(self) -> str:
+        """How far it pays, and the cause by name."""
+        tokens = f"{context_words(self.context)} each"
+        cause = "the engine" if self._is_engine else str(self.limit)
         if self.stops:
-            return f"{tokens} each: past batch {self.batch:,} doubling stops paying, {cause}"
-        return (
-            f"{tokens} each: doubling pays up to batch {self.batch:,}, the largest measured; "
-            f"the step grows longer {cause}"
-        )
+            return f"{tokens}: past batch {self.batch:,} doubling stops paying, because of {cause}"
+        lengthens = "lengthen" if cause.endswith("s") else "lengthens"
+        return f"{tokens}: doubling pays to batch {self.batch:,}; {cause} {lengthens} the step"
+
+    @property
+    def _is_engine(self) -> bool:
+        """Weights that more sequences share are no cause; where they choose experts, they read more of them."""
+        return self.limit is Limit.WEIGHTS and not self.routed
+
+    @property
+    def sentence(self) -> str:
+        """The verdict with its reason."""
+        return f"{self.verdict}: {self.reason}"
+
+    @property
+    def reason(self) -> str:
+        """Why this limit is named."""
+        if self.growth_s is not None and self.shortest_growth_s is not None and self.limit is Limit.CACHE:
+            grew, least = (format_number(1e3 * max(s, 0.0)) for s in (self.growth_s, self.shortest_growth_s))
+            return f"the measured step grew by {grew} ms, by {least} ms with the shortest context"
+        if self._is_engine:
+            return "the box could still share the reading of the weights"
+        return _REASONS[self.limit]
 
 
-_CAUSES = {
-    Limit.WEIGHTS: "because of the engine: the box could still share the reading of the weights",
-    Limit.CACHE: "because of cache reads: every sequence's cache is read in every step",
-    Limit.ARITHMETIC: "because of arithmetic: so few rows get little of what the box can multiply",
-    Limit.MEMORY: "because of memory: the next batch does not fit",
+_REASONS = {
+    Limit.WEIGHTS: "more sequences touch more experts",
+    Limit.CACHE: "every sequence's cache is read in every step",
+    Limit.ARITHMETIC: "so few rows get little of what the box can multiply",
+    Limit.MEMORY: "the next batch does not fit",
 }
-_MORE_EXPERTS = "because of weight reads: more sequences touch more experts"
+
+
+def context_words(tokens: int) -> str:
+    """A context in words."""
+    return "1 token" if tokens == 1 else f"{tokens:,} tokens"
 
 
 def doublings(rows: Sequence[Row]) -> tuple[Doubling, ...]:

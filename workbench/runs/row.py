@@ -194,8 +194,9 @@ class Row:
         formula="F / C against W / B",
         inputs=("prefill_flop", "peak_gflop_per_s", "weight_bytes", "read_gb_per_s"),
         in_batch={
-            "heading": "bound by",
-            "meaning": "what limits the step: reading weights or caches, arithmetic of so few rows, or memory",
+            "heading": "calculated limit",
+            "meaning": "what limits the step by calculation: reading weights or caches, arithmetic of so few rows, or "
+            "memory. The sentences under the table go by how much longer the measured step grew, and can name another",
             "formula": "F / C_b against W / B and b·k·t / B",
             "inputs": ("step_flop", "few_rows_gflop_per_s", "weight_bytes", "cache_bytes", "read_gb_per_s"),
         },
@@ -372,6 +373,7 @@ BATCH_TABLE: tuple[str, ...] = (
     "prompt_tokens",
     "batch",
     "step_ms",
+    "predicted_tpot_ms",
     "total_tokens_per_s",
     "decode_tokens_per_s",
     "bytes_per_step",

@@ -1,19 +1,23 @@
 """Batch: the live batch sweep, and which limit binds at every batch."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from textual import on
 from textual.app import ComposeResult
-from textual.containers import Horizontal, Vertical
+from textual.containers import Container, Horizontal, Vertical
 from textual.widgets import Input
 
+from workbench.experiments.events import PointFloor
 from workbench.experiments.settings import BatchSettings, RunSettings
 from workbench.quantity import Quantity
+from workbench.runs.beside import step_words, sum_words
+from workbench.runs.doubling import context_words, doublings
 from workbench.runs.row import BATCH, Row
 from workbench.tracks import Track
 from workbench.ui.live_run import LiveRun
-from workbench.ui.panes.run_pane import RunPane
-from workbench.ui.widgets.chart import MOST_SERIES, Chart, Drawn, Picture, Series
+from workbench.ui.panes.run_pane import Charts, RunPane
+from workbench.ui.widgets.chart import MOST_SERIES, Chart, Drawn, Legend, Markers, Picture, Series
 from workbench.ui.widgets.choice import Choice
 from workbench.ui.widgets.entry import Entry
 from workbench.ui.widgets.field import field, whole_number, whole_numbers
@@ -43,9 +47,11 @@ class BatchPane(RunPane):
         with Horizontal(classes="run-body"):
             with Vertical(classes="run-left"):
                 yield from self.compose_table()
-            with Vertical(classes="charts"):
-                yield Chart("all together, tok/s; lines: ceilings", self.may_draw, id="total-chart")
-                yield Chart("each sequence, tok/s; lines: ceilings", self.may_draw, id="each-chart")
+            with Charts(classes="charts"):
+                yield Legend(id="batch-legend")
+                with Container(id="batch-charts"):
+                    yield Chart("tok/s of all together", self.may_draw, id="total-chart", has_legend=False)
+                    yield Chart("tok/s of each sequence", self.may_draw, id="each-chart", has_legend=False)
 
     def settings(self, setup: RunSettings) -> BatchSettings:
         """The batch sweep of the fields, on the model and device of the Setup pane.
@@ -79,25 +85,33 @@ class BatchPane(RunPane):
             self.query_one(f"#batch-{field_name}", Entry).value = text
 
     def draw(self, live: LiveRun, rows: Sequence[Row]) -> None:
-        """Rates over the batch, a series for each context, beside their ceilings."""
-        contexts = list(dict.fromkeys(f.prompt_tokens for f in live.predicted.floors)) if live.predicted else []
-        together, each = [], []
+        """Rates over the batch, for each context: its ceiling, measurement, prediction, and where doubling stops."""
+        floors = live.predicted.floors if live.predicted else ()
+        ticks = tuple(sorted({float(floor.batch) for floor in floors}))
+        stops = {doubling.context: doubling.batch for doubling in doublings(rows) if doubling.stops}
+        contexts = tuple(dict.fromkeys(floor.prompt_tokens for floor in floors))
+        each: list[Series] = []
+        together: list[Series] = []
         for context in contexts[:MOST_SERIES]:
-            floors = [f for f in live.predicted.floors if f.prompt_tokens == context] if live.predicted else []
-            least = [(f.batch, self.faster(live) / f.tpot.value) for f in floors]
+            of_context = [floor for floor in floors if floor.prompt_tokens == context]
             measured = [row for row in rows if row.prompt_tokens == context]
-            name = f"{context:,} tokens"
-            together += [
-                Series("", Drawn.LINE, tuple((b, b * rate) for b, rate in least)),
-                Series(name, Drawn.POINTS, _points(measured, lambda row: row.total_tokens_per_s)),
-            ]
-            each += [
-                Series("", Drawn.LINE, tuple(least)),
-                Series(name, Drawn.POINTS, _points(measured, lambda row: row.decode_tokens_per_s)),
-            ]
-        ticks = tuple(sorted({float(f.batch) for f in live.predicted.floors})) if live.predicted else ()
+            series = list(_series(of_context, measured, self.faster(live), stops.get(context)))
+            each += series
+            together += [replace(one, points=tuple((b, b * rate) for b, rate in one.points)) for one in series]
         self.query_one("#total-chart", Chart).show(Picture(ticks, tuple(together)))
         self.query_one("#each-chart", Chart).show(Picture(ticks, tuple(each)))
+        predicted = ", predicted" if any(one.drawn is Drawn.PREDICTED for one in each) else ""
+        left_out = f" (the first {MOST_SERIES} contexts)" if len(contexts) > MOST_SERIES else ""
+        self.query_one(Legend).show(tuple(each), f"ceiling, measured{predicted}{left_out}:")
+
+    def use_markers(self, markers: Markers) -> None:
+        """Draw the charts, and write their legend, with these characters."""
+        super().use_markers(markers)
+        self.query_one(Legend).use(markers)
+
+    def beside(self, row: Row) -> tuple[str, ...]:
+        """Bound and prediction by name, experts counted and expected, what the step reads, does and holds."""
+        return tuple(words for words in (step_words(row), sum_words(row)) if words)
 
     def figures_text(self, figures: Sequence[Quantity]) -> str:
         """Where doubling stops paying, and why, in sentences."""
@@ -118,5 +132,17 @@ class BatchPane(RunPane):
         return self.query_one(f"#batch-{name}", Entry).value.strip()
 
 
-def _points(rows: Sequence[Row], rate: Callable[[Row], float | None]) -> tuple[tuple[float, float], ...]:
-    return tuple((float(row.batch), value) for row in rows if (value := rate(row)) is not None)
+def _series(floors: Sequence[PointFloor], rows: Sequence[Row], faster: float, stops: int | None) -> Iterator[Series]:
+    """Rates of each sequence of one context over the batch; the ceiling rises with a `faster` bandwidth.
+
+    The upright stands where doubling `stops` paying.
+    """
+    name = context_words(floors[0].prompt_tokens)
+    measured = {float(row.batch): row.decode_tokens_per_s for row in rows if row.decode_tokens_per_s is not None}
+    predicted = {float(f.batch): 1 / f.predicted_step.value for f in floors if f.predicted_step is not None}
+    yield Series(name, Drawn.LINE, tuple(sorted({float(f.batch): faster / f.tpot.value for f in floors}.items())))
+    yield Series(name, Drawn.POINTS, tuple(measured.items()))
+    if predicted:
+        yield Series(name, Drawn.PREDICTED, tuple(predicted.items()))
+    if stops in measured:
+        yield Series("stops paying", Drawn.UPRIGHT, ((float(stops), measured[stops]),))

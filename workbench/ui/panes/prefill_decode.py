@@ -7,7 +7,7 @@ from textual.containers import Horizontal, Vertical
 
 from workbench.runs.row import PREFILL_DECODE, Row
 from workbench.ui.live_run import LiveRun
-from workbench.ui.panes.run_pane import RunPane
+from workbench.ui.panes.run_pane import Charts, RunPane
 from workbench.ui.widgets.chart import Chart, Drawn, Picture, Series
 
 Point = tuple[float, float]
@@ -27,7 +27,7 @@ class PrefillDecodePane(RunPane):
         with Horizontal(id="sweep-body", classes="run-body"):
             with Vertical(id="sweep-left", classes="run-left"):
                 yield from self.compose_table()
-            with Vertical(id="charts", classes="charts"):
+            with Charts(id="charts", classes="charts"):
                 yield Chart("prompt tok/s", self.may_draw, id="prompt-chart")
                 yield Chart("decode tok/s", self.may_draw, id="decode-chart")
 

@@ -41,10 +41,17 @@ class Figures(Static, can_focus=True):
         self.app.push_screen(figures_explanation(self.figures))
 
 
+class Charts(Vertical, can_focus=False):
+    """The charts, beside the table or under it; they take the keys while they have the pane to themselves."""
+
+
 class RunPane(Vertical):
     """A run of one kind as it unfolds; `prefix` goes before the names of its parts, `nothing_yet` says what r does."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("b", "basis", "Basis", show=False)]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("b", "basis", "Basis", show=False),
+        Binding("v", "view", "Charts", show=False),
+    ]
 
     def __init__(self, kind: str, prefix: str, nothing_yet: str, may_draw: Callable[[], bool], *, id: str) -> None:
         super().__init__(id=id)
@@ -79,6 +86,10 @@ class RunPane(Vertical):
         self.query_one(Figures).show(figures, self.figures_text(figures))
         self._note()
         self.draw(live, rows)
+
+    def beside(self, row: Row) -> tuple[str, ...]:
+        """Lines about the row under the cursor: what stands beside it that the table has no column for."""
+        return ()
 
     def figures_text(self, figures: Sequence[Quantity]) -> str:
         """What the rows say together, in one line."""
@@ -116,13 +127,26 @@ class RunPane(Vertical):
         for chart in self.query(Chart):
             chart.use(markers)
 
+    def action_view(self) -> None:
+        """Give the charts the whole pane, or the table its place again."""
+        charts = self.query_one(Charts)
+        charts.can_focus = self.toggle_class("-charts-only").has_class("-charts-only")
+        (charts if charts.can_focus else self.query_one(SweepTable)).focus()
+
+    def on_hide(self) -> None:
+        """The pane opens on its table the next time."""
+        self.query_one(Charts).can_focus = False
+        self.remove_class("-charts-only")
+
     @on(DataTable.CellHighlighted)
     def _note(self) -> None:
         selected = self.query_one(SweepTable).selected()
         row = selected[0] if selected else None
         parts = [] if row is None else [row.status if row.status != "ok" else "", row.flags]
         text = "; ".join(part for part in parts if part)
-        self.query_one(f"#{self._prefix}row-note", Static).update(f"! {text}" if text else "", layout=False)
+        lines = [f"! {text}"] if text else []
+        lines += self.beside(row) if row is not None else ()
+        self.query_one(f"#{self._prefix}row-note", Static).update("\n".join(lines), layout=False)
 
     @on(DataTable.CellSelected)
     def _explain(self) -> None:

@@ -1,12 +1,15 @@
-"""Figures over the logarithm of x: lines for what arithmetic says, points for single cases."""
+"""Figures over the logarithm of x: lines for what arithmetic says, points for single cases, uprights where it turns."""
 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import cycle
 
 from rich.text import Text
+from textual.geometry import Size
 from textual.widget import Widget
+from textual.widgets import Static
 
 LABEL_ROOM = 8
 """Columns that the labels of the y axis take."""
@@ -17,11 +20,16 @@ class Drawn(StrEnum):
 
     LINE = "line"
     POINTS = "points"
+    PREDICTED = "predicted"
+    UPRIGHT = "upright"
 
 
 @dataclass(frozen=True)
 class Series:
-    """One row of figures with its name in the legend, where it has one."""
+    """One row of figures with its name in the legend, where it has one; series of one name share their place there.
+
+    An upright stands under each of its points.
+    """
 
     label: str
     drawn: Drawn
@@ -39,28 +47,87 @@ class Picture:
 
 @dataclass(frozen=True)
 class Markers:
-    """The characters that tell series apart, none of them braille: the first line takes the first of its kind."""
+    """The characters that tell series apart, none of them braille: the first line takes the first of its kind.
+
+    Uprights are told apart by the point on top of each, and share one.
+    """
 
     lines: str
     points: str
+    predicted: str
+    upright: str
+
+    def of(self, series: Sequence[Series]) -> list[str]:
+        """The character of each series."""
+        left = {
+            Drawn.LINE: iter(self.lines),
+            Drawn.POINTS: iter(self.points),
+            Drawn.PREDICTED: iter(self.predicted),
+            Drawn.UPRIGHT: cycle(self.upright),
+        }
+        return [next(left[one.drawn]) for one in series]
 
 
-DOTS = Markers("·-=~", "●○▲■")
-ASCII = Markers("-.=~", "ox+#")
-MOST_SERIES = min(len(DOTS.lines), len(DOTS.points))
+DOTS = Markers("·-=~", "●○▲■", "+x*%", "│")
+ASCII = Markers("-.=~", "oO@#", "+x*%", "|")
+MOST_SERIES = min(len(DOTS.lines), len(DOTS.points), len(DOTS.predicted))
 """Series of each kind that one chart can tell apart."""
+
+
+def legend(series: Sequence[Series], markers: Markers) -> list[str]:
+    """The names of the series, each behind the characters of those that have it."""
+    marks: dict[str, dict[str, None]] = {}
+    for one, mark in zip(series, markers.of(series), strict=True):
+        if one.label:
+            marks.setdefault(one.label, {})[mark * 2 if one.drawn is Drawn.LINE else mark] = None
+    return [f"{''.join(mark)} {label}" for label, mark in marks.items()]
+
+
+class Legend(Static):
+    """The legend of several charts that draw the same series; no name is broken between two lines."""
+
+    def __init__(self, *, id: str) -> None:
+        super().__init__("", id=id, markup=False)
+        self._markers = DOTS
+        self._series: tuple[Series, ...] = ()
+        self._about = ""
+
+    def show(self, series: tuple[Series, ...], about: str) -> None:
+        """Name these series, in lines that begin so."""
+        self._series, self._about = series, about
+        self._say()
+
+    def use(self, markers: Markers) -> None:
+        """The charts are drawn with these characters."""
+        self._markers = markers
+        self._say()
+
+    def on_resize(self) -> None:
+        """Break the lines for another width."""
+        self._say()
+
+    def _say(self) -> None:
+        lines = [self._about if self._series else ""]
+        for name in legend(self._series, self._markers):
+            longer = f"{lines[-1]}  {name}"
+            lines[-1:] = [longer] if len(longer) <= self.size.width else [lines[-1], name]
+        text = "\n".join(lines)
+        if text != str(self.content):
+            self.update(text)
 
 
 class Chart(Widget):
     """A chart that draws only while `may_draw` says so, and shows its last picture otherwise."""
 
-    def __init__(self, title: str, may_draw: Callable[[], bool], *, id: str) -> None:
+    def __init__(self, title: str, may_draw: Callable[[], bool], *, id: str, has_legend: bool = True) -> None:
         super().__init__(id=id)
         self._title = title
+        self._has_legend = has_legend
         self._may_draw = may_draw
         self._markers = DOTS
         self._picture = Picture()
         self._drawing: Text | None = None
+        self._drawn_for: Size | None = None
         self._stale = True
         self.drawn = 0
 
@@ -84,14 +151,15 @@ class Chart(Widget):
             self.refresh()
 
     def on_resize(self) -> None:
-        """Another size needs another picture."""
-        self._stale = True
+        """Another size needs another picture, unless it has been rendered by now."""
+        self._stale = self._stale or self._drawn_for != self.size
 
     def render(self) -> Text:
-        """The picture, drawn anew when it is stale and may be drawn."""
+        """The picture, drawn anew when it is stale or of another size, and may be drawn."""
+        self._stale = self._stale or self._drawn_for != self.size
         if self._stale and self._may_draw() and self.size.width > 12 and self.size.height > 4:
             self._drawing = self._draw(self.size.width, self.size.height)
-            self._stale = False
+            self._drawn_for, self._stale = self.size, False
         return self._drawing or Text(self._title)
 
     def _draw(self, width: int, height: int) -> Text:
@@ -99,30 +167,33 @@ class Chart(Widget):
         import plotext
 
         self.drawn += 1
-        marked = list(zip(self._picture.series, self._characters(), strict=True))
+        series = self._picture.series
         heading = Text(self._title, style="bold", no_wrap=True, overflow="ellipsis")
-        legend = "  ".join(f"{m * 2 if s.drawn is Drawn.LINE else m} {s.label}" for s, m in marked if s.label)
-        beside = len(self._title) + len(legend) + 3 <= width
-        heading.append(f"{'   ' if beside else chr(10)}{legend}", style="not bold")
+        names = "  ".join(legend(series, self._markers)) if self._has_legend else ""
+        beside = not names or len(self._title) + len(names) + 3 <= width
+        heading.append(f"{'   ' if beside else chr(10)}{names}", style="not bold")
         height -= 1 if beside else 2
-        values = [y for series in self._picture.series for _, y in series.points]
+        values = [y for one in series for _, y in one.points]
         if not self._picture.x_ticks or not values:
             return heading
         ticks = self._y_ticks(values, max(3, (height - 3) // 3))
         plotext.clear_figure()
         plotext.theme("clear")
         plotext.plotsize(width, height)
-        # plotext's own log scale is applied again at every build, so the figures are transformed here.
-        for series, marker in marked:
-            plot = plotext.plot if series.drawn is Drawn.LINE else plotext.scatter
-            if series.points:
-                plot([math.log2(x) for x, _ in series.points], [self._y(y) for _, y in series.points], marker=marker)
+        foot = min(ticks[0], *values) if self._picture.log_y else 0.0
+        # Uprights first, so that the point on top of one covers its end.
+        for one, marker in sorted(
+            zip(series, self._markers.of(series), strict=True), key=lambda pair: pair[0].drawn is not Drawn.UPRIGHT
+        ):
+            # plotext's own log scale is applied again at every build, so the figures are transformed here.
+            x, y = [math.log2(x) for x, _ in one.points], [self._y(y) for _, y in one.points]
+            if one.drawn is Drawn.UPRIGHT:
+                for at, top in zip(x, y, strict=True):
+                    plotext.plot([at, at], [self._y(foot) if foot else 0.0, top], marker=marker)
+            elif x:
+                (plotext.plot if one.drawn is Drawn.LINE else plotext.scatter)(x, y, marker=marker)
         self._lay_axes(plotext, width, ticks, values)
         return heading.append("\n").append(Text.from_ansi(plotext.uncolorize(plotext.build()), style="not bold"))
-
-    def _characters(self) -> list[str]:
-        left = {Drawn.LINE: iter(self._markers.lines), Drawn.POINTS: iter(self._markers.points)}
-        return [next(left[series.drawn]) for series in self._picture.series]
 
     def _lay_axes(self, plotext: object, width: int, ticks: Sequence[float], values: Sequence[float]) -> None:
         shown = fitting_ticks(self._picture.x_ticks, width - LABEL_ROOM)

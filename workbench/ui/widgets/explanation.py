@@ -10,7 +10,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from workbench.quantity import Quantity, explain
-from workbench.runs.row import COLUMN, Row, cell, quantisation_label, quantity
+from workbench.runs.row import BATCH, COLUMN, Row, cell, quantisation_label, quantity
 
 FRAME_LINES = 6
 
@@ -56,7 +56,7 @@ class TextScreen(ModalScreen[None]):
 
 def cell_explanation(row: Row, name: str) -> TextScreen:
     """What `enter` on a cell shows: the figure, what its column means, its formula and inputs, its labels."""
-    column = COLUMN[name]
+    column = COLUMN[name].of_kind(row.kind)
     figure = quantity(row, name)
     lines = [column.meaning[:1].upper() + column.meaning[1:] + ".", ""]
     if figure is not None:
@@ -71,7 +71,10 @@ def cell_explanation(row: Row, name: str) -> TextScreen:
         lines += ["", f"The point {row.status}."]
     lines += [f"! {flag}" for flag in row.flags.split("; ") if flag]
     lines += ["", *_labels(row)]
-    return TextScreen(f"{column.heading} · row of prompt {row.prompt_tokens:,}", lines)
+    where = (
+        f"context {row.prompt_tokens:,}, batch {row.batch:,}" if row.kind == BATCH else f"prompt {row.prompt_tokens:,}"
+    )
+    return TextScreen(f"{column.heading} · row of {where}", lines)
 
 
 def figures_explanation(figures: Iterable[Quantity]) -> TextScreen:
@@ -83,9 +86,10 @@ def figures_explanation(figures: Iterable[Quantity]) -> TextScreen:
 
 
 def _labels(row: Row) -> list[str]:
+    taken = f"median of {row.repeats} steps" if row.kind == BATCH else f"best of {row.repeats}"
     return [
         f"{row.model} · {quantisation_label(row)} · {row.dtype} · {row.weights} weights",
-        f"context {row.context_tokens:,} · batch {row.batch} · best of {row.repeats}",
+        f"context {row.context_tokens:,} · batch {row.batch:,} · {taken}",
         f"{row.engine} {row.engine_version} · {row.device} · {row.threads} threads",
         row.machine,
     ]

@@ -9,7 +9,7 @@ from workbench.runs.row import POINT_COLUMNS, PREFILL_DECODE, Row, cell, table_c
 
 PENDING = "…"
 WIDTHS = {"prompt_tokens": 8, "ttft_ms": 8, "prompt_tokens_per_s": 7, "prefill_gflop_per_s": 8, "bound_by": 9}
-BATCH_WIDTHS = {"bound_by": 14}
+BATCH_WIDTHS = {"prompt_tokens": 7, "batch": 6, "bytes_per_step": 8, "bound_by": 13}
 LEAST_WIDTH = 7
 
 
@@ -28,7 +28,8 @@ class SweepTable(DataTable[Text]):
         widths = WIDTHS | (BATCH_WIDTHS if "batch" in self._point else {})
         for column in self._columns:
             lines = heading_lines(column.heading)
-            width = max(LEAST_WIDTH, widths.get(column.name, 0), *(len(line) + 1 for line in lines))
+            least = widths.get(column.name, LEAST_WIDTH)
+            width = max(least, *(len(line) + (column is not self._columns[0]) for line in lines))
             self.add_column(Text("\n".join(lines), justify="right"), width=width, key=column.name)
 
     def show(self, rows: list[Row], pending: Sequence[int] | None) -> None:
@@ -65,9 +66,12 @@ class SweepTable(DataTable[Text]):
 
 
 def heading_lines(heading: str) -> list[str]:
-    """A heading on two lines, broken at its last space or after its stroke."""
+    """A heading on two lines, broken at its last space or, without one, after its stroke."""
     first, space, last = heading.rpartition(" ")
-    return [first, last] if space else ["", heading]
+    if not space:
+        first, stroke, last = heading.rpartition("/")
+        first += stroke
+    return [first, last]
 
 
 def _cell_text(row: Row, name: str, point: Sequence[str]) -> Text:
