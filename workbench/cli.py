@@ -113,6 +113,7 @@ def _parser() -> argparse.ArgumentParser:
         _add_sweep,
         _add_batch,
         _add_runs,
+        _add_selfcheck,
     ):
         add(commands)
     return parser
@@ -331,9 +332,31 @@ def _add_loading(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--weights", type=_weights, default=(None,), metavar="real,synthetic", help="default: real where there are any"
     )
+    _add_device(command)
+
+
+def _add_device(command: argparse.ArgumentParser) -> None:
+    """In which element type, where, and on how many threads."""
     command.add_argument("--dtype", default="float32", metavar="TYPE", help=", ".join(DTYPE_BYTES))
     command.add_argument("--device", default="auto", metavar="DEVICE", help="auto, cpu, cuda (also ROCm), mps or xpu")
     command.add_argument("--threads", type=int, metavar="N", help="default: all this process may use")
+
+
+def _add_selfcheck(commands: Commands) -> None:
+    about = "how much the workbench disturbs its own timings on this box, in some minutes"
+    columns = (
+        "steps: what stands beside the same decode steps: nothing (bare, twice: their ratio is the noise), the command "
+        "line, the app idle, with a sweep on screen, and with keys pressed. median / bare: the median over the rounds "
+        "of the ratio of median steps, with its 95 % interval; p90 the same of the 90th percentiles. UI share: "
+        "CPU time of the screen inside the timed windows."
+    )
+    check = _command(commands, "selfcheck", _lazy("selfcheck", "run_selfcheck"), about, columns.replace("%", "%%"))
+    check.add_argument("model", metavar="MODEL", nargs="?", default="smollm2-135m", help=MODEL_HELP)
+    check.add_argument("--rounds", type=int, default=10, metavar="N", help="rounds of all conditions; at least 10")
+    check.add_argument(
+        "--most-rounds", type=int, default=30, metavar="N", help="the most, where those can't tell; default 30"
+    )
+    _add_device(check)
 
 
 def _add_runs(commands: Commands) -> None:

@@ -107,13 +107,19 @@ class WorkbenchApp(App[int]):
     ENABLE_COMMAND_PALETTE = True
     COMMAND_PALETTE_BINDING = "ctrl+p"
 
-    def __init__(self, settings: SweepSettings, load: Load = load_transformers, track: Track | None = None) -> None:
+    def __init__(
+        self,
+        settings: SweepSettings,
+        load: Load = load_transformers,
+        track: Track | None = None,
+        runner: Runner | None = None,
+    ) -> None:
         # The terminal's own colours; said here, because NO_COLOR is honoured as the app is made.
         super().__init__(ansi_color=True)
         self.theme = "ansi-dark"
         self.animation_level = "none"
         self.window = TimedWindow()
-        self.runner = Runner(Store)
+        self.runner = runner or Runner(Store)
         self.live: LiveRun | None = None
         self.probing: LiveProbe | None = None
         self._settings = settings

@@ -1,0 +1,370 @@
+"""How much the workbench disturbs its own timings: the same decode steps with and without it, interleaved."""
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from statistics import mean, median
+
+from workbench.engines.engine import BatchTiming, BoxRates, EngineLabels, LoadedModel, RequestTiming
+from workbench.errors import SettingsError
+from workbench.experiments.events import Event, PointFailed, RowMeasured
+from workbench.experiments.measured_run import Load
+from workbench.experiments.plan import Plan, check_before_loading, plan
+from workbench.experiments.prefill_decode import sweep
+from workbench.experiments.settings import SweepSettings
+from workbench.experiments.statistics import Interval, paired_ratio, quantile
+from workbench.experiments.window import TimedWindow
+from workbench.models.model import Model
+from workbench.quantity import Quantity
+from workbench.record import headed
+from workbench.runner import CancelToken, Experiment, Runner
+from workbench.runs.row import Row
+
+CONTEXT, STEPS = 64, 16
+"""Tokens each request holds before its steps, and its steps: under a second of a 135M shape on two cores."""
+REQUESTS = 4
+LEAST_ROUNDS = 10
+STOP_WAIT_S = 1.5
+MEDIAN_BAR, P90_BAR = 1.01, 1.03
+"""What the steps under a live screen may take of the bare ones: this project's own bars."""
+
+
+class Condition(StrEnum):
+    """What stands beside the same decode steps, in one measuring thread."""
+
+    BARE = "bare"
+    BARE_AGAIN = "bare again"
+    HEADLESS = "headless"
+    IDLE_APP = "idle app"
+    SWEEP_ON_SCREEN = "sweep on screen"
+    KEYS_PRESSED = "keys pressed"
+
+
+APP = (Condition.IDLE_APP, Condition.SWEEP_ON_SCREEN, Condition.KEYS_PRESSED)
+
+
+@dataclass(frozen=True)
+class SelfcheckSettings:
+    """What the steps are of, and how many rounds; more follow up to `most_rounds` while they can't tell."""
+
+    model: str = "smollm2-135m"
+    dtype: str = "float32"
+    device: str = "auto"
+    threads: int | None = None
+    rounds: int = LEAST_ROUNDS
+    most_rounds: int = 30
+
+    @property
+    def sweep(self) -> SweepSettings:
+        """The sweep that runs in every condition: prompts that the screen shows apart, one repeat of each."""
+        return SweepSettings(
+            model=self.model,
+            dtype=self.dtype,
+            device=self.device,
+            threads=self.threads,
+            prompts=tuple(CONTEXT * 2**i for i in range(REQUESTS)),
+            new_tokens=STEPS + 1,
+            repeats=1,
+        )
+
+
+def check_selfcheck(settings: SelfcheckSettings) -> None:
+    """Raise SettingsError where there are too few rounds to tell anything."""
+    if settings.rounds < LEAST_ROUNDS:
+        raise SettingsError(
+            f"{settings.rounds} rounds are too few for an interval that can be trusted; take at least {LEAST_ROUNDS}."
+        )
+    if settings.most_rounds < settings.rounds:
+        raise SettingsError(
+            f"The most rounds are {settings.most_rounds}, and {settings.rounds} are wanted at least: raise the first."
+        )
+
+
+class SteppedModel:
+    """One loaded model for all conditions: every request is the same steps, each step timed, whatever was prepared.
+
+    The first request of a condition is its warm-up and not kept.
+    """
+
+    def __init__(self, loaded: LoadedModel) -> None:
+        self.loaded = loaded
+        self.rates = loaded.box_rates()
+        self.step_s: list[float] = []
+        self._requests = 0
+
+    @property
+    def model(self) -> Model:
+        """As it is resident."""
+        return self.loaded.model
+
+    @property
+    def labels(self) -> EngineLabels:
+        """The engine's."""
+        return self.loaded.labels
+
+    def begin(self) -> None:
+        """Forget the steps of the last condition."""
+        self.step_s, self._requests = [], 0
+
+    def box_rates(self) -> BoxRates:
+        """Those of the beginning: reading memory between steps would only take time."""
+        return self.rates
+
+    def read_again(self) -> Quantity:
+        """As `box_rates`."""
+        return self.rates.read
+
+    def prepare(self, prompt_tokens: int, seed: int) -> None:
+        """Nothing: the tokens are drawn by `batch`."""
+
+    def request(self, new_tokens: int, cancel: CancelToken) -> RequestTiming:
+        """Prefill and steps of one sequence of CONTEXT tokens."""
+        timing = self.loaded.batch((CONTEXT,), STEPS, seed=self._requests, cancel=cancel)
+        if self._requests:
+            self.step_s += timing.step_s
+        self._requests += 1
+        return RequestTiming(timing.prefill_s, sum(timing.step_s), STEPS)
+
+    def free_bytes(self) -> int:
+        """As the engine has it."""
+        return self.loaded.free_bytes()
+
+    def batch(self, lengths: Sequence[int], steps: int, seed: int, cancel: CancelToken) -> BatchTiming:
+        """As the engine has it."""
+        return self.loaded.batch(lengths, steps, seed, cancel)
+
+    def close(self) -> None:
+        """Stay loaded for the next condition."""
+
+
+def steps_alone(model: SteppedModel) -> Experiment:
+    """The steps with nothing around them: no window, no events, no store."""
+
+    def experiment(cancel: CancelToken) -> Iterator[Event]:
+        for _ in range(1 + REQUESTS):
+            cancel.check()
+            model.request(STEPS + 1, cancel)
+        yield from ()
+
+    return experiment
+
+
+@dataclass(frozen=True)
+class Taken:
+    """One condition of one round: every step's seconds, and what its windows say of the instrument."""
+
+    step_s: tuple[float, ...]
+    ui_share: float | None = None
+
+    @property
+    def median(self) -> float:
+        """The median step."""
+        return median(self.step_s)
+
+    @property
+    def p90(self) -> float:
+        """The step that a tenth of them exceed."""
+        return quantile(sorted(self.step_s), 0.9)
+
+
+Experimented = Callable[[TimedWindow], Experiment]
+"""The sweep of a condition, inside the window of what stands beside it."""
+InApp = Callable[[Runner, Condition, SweepSettings, Experimented], None]
+"""Opens the app on a terminal of its own, drives the sweep in it and closes it; raises what the sweep raised."""
+
+
+class Verdict(StrEnum):
+    """Whether a condition's ratios are within the bars."""
+
+    WITHIN = "within"
+    NOT_WITHIN = "not within"
+    TOO_NOISY = "can't tell: too noisy"
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A condition against the bare steps of the same rounds: milliseconds, ratios with their intervals, a verdict.
+
+    `median_share` is the median over the rounds of the ratio of the median steps, `p90_share` that of the 90th
+    percentiles; None for the bare steps themselves. `ui_share` is the CPU time of all threads of ours but the measuring
+    one inside the timed windows, over their length.
+    """
+
+    condition: Condition = headed("steps")
+    rounds: int = headed("rounds")
+    median_ms: float = headed("median ms")
+    p90_ms: float = headed("p90 ms")
+    median_ratio: float | None = headed("median / bare")
+    median_low: float | None = headed("from")
+    median_high: float | None = headed("to")
+    p90_ratio: float | None = headed("p90 / bare")
+    p90_low: float | None = headed("p90 from")
+    p90_high: float | None = headed("p90 to")
+    ui_share: float | None = headed("UI share")
+    verdict: Verdict | None = headed("verdict")
+
+
+def verdict(median_ratio: Interval, p90_ratio: Interval) -> Verdict:
+    """Within where both intervals lie under their bars, not within where one lies above; else it can't be told."""
+    bars = ((median_ratio, MEDIAN_BAR), (p90_ratio, P90_BAR))
+    if any(interval.low > bar for interval, bar in bars):
+        return Verdict.NOT_WITHIN
+    return Verdict.WITHIN if all(interval.high <= bar for interval, bar in bars) else Verdict.TOO_NOISY
+
+
+def compared(rounds: Sequence[Mapping[Condition, Taken]]) -> list[Compared]:
+    """Each condition over the bare steps of its own rounds, in the order of Condition."""
+    bare = [each[Condition.BARE] for each in rounds]
+    found = []
+    for condition in Condition:
+        taken = [each[condition] for each in rounds]
+        shares = [x.ui_share for x in taken if x.ui_share is not None]
+        figures = Compared(
+            condition=condition,
+            rounds=len(rounds),
+            median_ms=median(x.median for x in taken) * 1e3,
+            p90_ms=median(x.p90 for x in taken) * 1e3,
+            median_ratio=None,
+            median_low=None,
+            median_high=None,
+            p90_ratio=None,
+            p90_low=None,
+            p90_high=None,
+            ui_share=mean(shares) if shares else None,
+            verdict=None,
+        )
+        if condition is not Condition.BARE:
+            middle = paired_ratio([x.median for x in taken], [x.median for x in bare])
+            tail = paired_ratio([x.p90 for x in taken], [x.p90 for x in bare])
+            figures = replace(
+                figures,
+                median_ratio=middle.value,
+                median_low=middle.interval.low,
+                median_high=middle.interval.high,
+                p90_ratio=tail.value,
+                p90_low=tail.interval.low,
+                p90_high=tail.interval.high,
+                verdict=verdict(middle.interval, tail.interval),
+            )
+        found.append(figures)
+    return found
+
+
+def overall(found: Sequence[Compared]) -> Verdict:
+    """The gravest verdict of the conditions in which the app is open."""
+    gravest_first = (Verdict.NOT_WITHIN, Verdict.TOO_NOISY, Verdict.WITHIN)
+    verdicts = [each.verdict for each in found if each.condition in APP and each.verdict is not None]
+    return min(verdicts, key=gravest_first.index)
+
+
+def selfcheck(
+    settings: SelfcheckSettings,
+    load: Load,
+    runner: Runner,
+    in_app: InApp,
+    tell: Callable[[str], None],
+) -> list[Compared]:
+    """Measure every condition once a round, in an order that moves on by one each round, and compare them.
+
+    Called in the main thread, where the app has to run; the steps run in the runner's. Raises SettingsError, ModelError
+    and MemoryRefused before anything is measured, and what a condition raised.
+    """
+    check_selfcheck(settings)
+    planned = plan(settings.sweep)
+    tell(f"loading {planned.model.name} in {settings.dtype}")
+    model = _loaded(planned, load, runner)
+    try:
+        rounds: list[dict[Condition, Taken]] = []
+        while len(rounds) < settings.most_rounds:
+            first = len(rounds) % len(Condition)
+            order = [*Condition][first:] + [*Condition][:first]
+            taken = {condition: _measured(condition, model, settings.sweep, runner, in_app) for condition in order}
+            rounds.append(taken)
+            tell(_progress(len(rounds), settings, taken))
+            if len(rounds) >= settings.rounds and overall(compared(rounds)) is not Verdict.TOO_NOISY:
+                break
+        return compared(rounds)
+    finally:
+        _conduct(runner, _closing(model))
+
+
+def _progress(done: int, settings: SelfcheckSettings, taken: Mapping[Condition, Taken]) -> str:
+    of = settings.rounds if done <= settings.rounds else settings.most_rounds
+    medians = ", ".join(f"{condition} {taken[condition].median * 1e3:.1f}" for condition in Condition)
+    return f"round {done} of {of}: median step in ms: {medians}"
+
+
+def _measured(
+    condition: Condition, model: SteppedModel, settings: SweepSettings, runner: Runner, in_app: InApp
+) -> Taken:
+    rows: list[Row] = []
+
+    def swept(window: TimedWindow) -> Experiment:
+        return _watched(sweep(settings, lambda _planned, _cancel: model, window), rows)
+
+    model.begin()
+    if condition in (Condition.BARE, Condition.BARE_AGAIN):
+        _conduct(runner, steps_alone(model))
+    elif condition is Condition.HEADLESS:
+        _conduct(runner, swept(TimedWindow()))
+    else:
+        in_app(runner, condition, settings, swept)
+    shares = [row.ui_share for row in rows if row.ui_share is not None]
+    return Taken(tuple(model.step_s), mean(shares) if shares else None)
+
+
+def _watched(experiment: Experiment, rows: list[Row]) -> Experiment:
+    """The experiment, whose rows are noted; a point that fails ends it."""
+
+    def watched(cancel: CancelToken) -> Iterator[Event]:
+        for event in experiment(cancel):
+            if isinstance(event, PointFailed):
+                raise SettingsError(f"The steps can't be measured: {event.reason}. Choose a smaller model.")
+            if isinstance(event, RowMeasured):
+                rows.append(event.row)
+            yield event
+
+    return watched
+
+
+def _loaded(planned: Plan, load: Load, runner: Runner) -> SteppedModel:
+    """The model, loaded in the runner's thread."""
+    models: list[SteppedModel] = []
+
+    def loading(cancel: CancelToken) -> Iterator[Event]:
+        models.append(SteppedModel(load(planned, cancel)))
+        yield from ()
+
+    check_before_loading(planned)
+    _conduct(runner, loading)
+    return models[0]
+
+
+def _closing(model: SteppedModel) -> Experiment:
+    def closing(_cancel: CancelToken) -> Iterator[Event]:
+        model.loaded.close()
+        yield from ()
+
+    return closing
+
+
+def _conduct(runner: Runner, experiment: Experiment) -> None:
+    """Drive an experiment without the app, and raise what it raised; an interrupt cancels it."""
+    errors: list[BaseException] = []
+    ended = threading.Event()
+
+    def done(error: BaseException | None) -> None:
+        if error is not None:
+            errors.append(error)
+        ended.set()
+
+    runner.start(experiment, lambda _event: None, done)
+    try:
+        ended.wait()
+    except KeyboardInterrupt:
+        runner.cancel()
+        runner.wait(STOP_WAIT_S)
+        raise
+    if errors:
+        raise errors[0]
