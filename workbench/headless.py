@@ -65,7 +65,6 @@ def run_probe(settings: ProbeSettings, chosen: Format) -> int:
     """Probe the box and print what was found; returns the exit code."""
     printer = ProbePrinter(chosen)
     window = TimedWindow()
-    window.watch(threading.main_thread())
     experiment = probe(settings, window)
     code = _drive(experiment, Runner(Store), printer.show, printer.left_behind, printer.kept)
     return code or (0 if printer.calibrated else FAILED_EXIT)
@@ -77,7 +76,6 @@ def _plan(settings: SweepSettings | BatchSettings) -> Plan | BatchPlan:
 
 def _run(planned: Plan | BatchPlan, runner: Runner, printer: "_Printer", earlier: Earlier | None = None) -> int:
     window = TimedWindow()
-    window.watch(threading.main_thread())
     printer.begin(planned, () if earlier is None else earlier.rows)
 
     def left_behind() -> None:

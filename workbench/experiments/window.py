@@ -7,15 +7,18 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import psutil
 
 from workbench.hardware.load import busy_and_stolen
 
+TASKS = Path("/proc/self/task")
+
 
 @dataclass(frozen=True)
 class Disturbance:
-    """What else ran inside timed windows: seconds open, CPU seconds of our screen, core-seconds of others."""
+    """What else ran inside timed windows: seconds open, CPU seconds of our other threads, core-seconds of others."""
 
     open_s: float = 0.0
     instrument_cpu_s: float | None = 0.0
@@ -33,7 +36,7 @@ class Disturbance:
 
     @property
     def ui_share(self) -> float | None:
-        """CPU time of the screen's threads over the time the windows were open; None where it can't be read."""
+        """CPU time of our other threads over the time the windows were open; None where it can't be read."""
         if self.instrument_cpu_s is None or not self.open_s:
             return None
         return self.instrument_cpu_s / self.open_s
@@ -54,12 +57,6 @@ class TimedWindow:
         self.settle = settle
         self._open = threading.Event()
         self._opened_at = 0.0
-        self._instrument_threads: list[int] = []
-
-    def watch(self, thread: threading.Thread) -> None:
-        """Count the CPU time of `thread`, one of ours that does not measure."""
-        if thread.ident is not None:
-            self._instrument_threads.append(thread.ident)
 
     @property
     def is_open(self) -> bool:
@@ -79,11 +76,11 @@ class TimedWindow:
         gc.disable()
         self._opened_at = time.monotonic()
         self._open.set()
-        before = _reading(self._instrument_threads)
+        before = _reading()
         try:
             yield
         finally:
-            after = _reading(self._instrument_threads)
+            after = _reading()
             self._open.clear()
             if collecting:
                 gc.enable()
@@ -98,23 +95,26 @@ class _Reading:
     box_busy_s: float
 
 
-def _reading(threads: list[int]) -> _Reading:
+def _reading() -> _Reading:
     return _Reading(
         wall_s=time.monotonic(),
-        instrument_cpu_s=_cpu_seconds(threads),
+        instrument_cpu_s=_instrument_cpu_seconds(),
         process_cpu_s=time.process_time(),
         box_busy_s=sum(busy_and_stolen(psutil.cpu_times())),
     )
 
 
-def _cpu_seconds(threads: list[int]) -> float | None:
-    if not threads:
-        return 0.0
-    if not hasattr(time, "pthread_getcpuclockid"):
-        return None
+def _instrument_cpu_seconds() -> float | None:
+    """CPU time of every thread of ours but this one, which measures: the screen's, its input and its output.
+
+    The engine's own workers are none of Python's threads and don't count. None where the system doesn't say (Linux
+    does, in nanoseconds).
+    """
+    here = threading.get_native_id()
+    others = [thread.native_id for thread in threading.enumerate() if thread.native_id not in (None, here)]
     try:
-        return sum(time.clock_gettime(time.pthread_getcpuclockid(thread)) for thread in threads)
-    except OSError:
+        return sum(int((TASKS / str(each) / "schedstat").read_text().split()[0]) for each in others) / 1e9
+    except (OSError, ValueError, IndexError):
         return None
 
 
@@ -123,7 +123,7 @@ def _between(before: _Reading, after: _Reading) -> Disturbance:
     if before.instrument_cpu_s is None or after.instrument_cpu_s is None:
         instrument = None
     else:
-        instrument = after.instrument_cpu_s - before.instrument_cpu_s
+        instrument = max(0.0, after.instrument_cpu_s - before.instrument_cpu_s)
     return Disturbance(
         open_s=after.wall_s - before.wall_s,
         instrument_cpu_s=instrument,

@@ -2,7 +2,6 @@
 
 import logging
 import sys
-import threading
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -162,7 +161,6 @@ class WorkbenchApp(App[int]):
     def on_mount(self) -> None:
         """Take up the window and the clock that looks at the box once a second."""
         self.window.settle = self._bridge.settle
-        self.window.watch(threading.current_thread())
         self.action_pane("setup")
         self.watch(self.screen, "focused", self._show_keys, init=False)
         self.call_after_refresh(self._tick)
