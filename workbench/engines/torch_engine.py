@@ -158,7 +158,11 @@ class TorchModel:
     def batch(self, lengths: Sequence[int], steps: int, seed: int, cancel: CancelToken) -> BatchTiming:
         """Prefill sequences of these lengths on a fresh cache, then time each of `steps` decode steps of them all."""
         self._cancel = cancel
-        return self._explained(lambda: self._timed_batch(lengths, steps, seed, cancel))
+        try:
+            return self._explained(lambda: self._timed_batch(lengths, steps, seed, cancel))
+        finally:
+            # What one batch held is none of the next one's peak, and the next may need all of it.
+            free_cached(self._device)
 
     def _explained(self, timed: Callable[[], Timing]) -> Timing:
         """What `timed` returns; PointError where it fails, once the memory it took has been given back."""

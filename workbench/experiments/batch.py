@@ -138,10 +138,12 @@ def _floor(planned: BatchPlan, point: Point, rates: BoxRates, few_rows: Quantity
     model, element_bytes = planned.resident, DTYPE_BYTES[planned.settings.dtype]
     t, b = middle_context(point.context, planned.settings.new_tokens), point.batch
     expected = few_rows and decode.step_seconds(model, t, element_bytes, rates.read, few_rows, b)
+    # A bound takes the best C known: a probe in a quicker minute must not predict more than the bound allows.
+    best = max((C for C in (rates.product, few_rows) if C is not None), key=lambda C: C.value)
     return PointFloor(
         prompt_tokens=point.context,
         ttft=prefill.seconds(model, point.context, rates.read, rates.product, b),
-        tpot=decode.step_seconds(model, t, element_bytes, rates.read, rates.product, b),
+        tpot=decode.step_seconds(model, t, element_bytes, rates.read, best, b),
         batch=b,
         predicted_step=expected,
         memory_bytes=planned.need_at(point).total,
