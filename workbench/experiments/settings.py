@@ -14,6 +14,8 @@ DEFAULT_MODEL = "qwen3-0.6b"
 DEFAULT_PROMPTS = (1, 16, 64, 256, 1024, 4096)
 AutoRepeats = Literal["auto"]
 AUTO_REPEATS: AutoRepeats = "auto"
+MOST_SEQUENCES = 1_000_000
+"""In a batch: no box has memory for as many, and what they would need can still be counted in 64 bits."""
 THREADS_PER_CORE = 4
 DEVICE_NAME = re.compile(r"auto|cpu|mps|(cuda|xpu)(:[0-9]{1,3})?")
 DEVICES = ("auto", "cpu", "cuda", "mps", "xpu")
@@ -109,6 +111,11 @@ def check_settings(settings: SweepSettings | BatchSettings) -> None:
         case BatchSettings():
             _check_points(settings.contexts, "contexts", "A context", "2,256")
             _check_points(settings.batches, "batches", "A batch", "1,2,4,8")
+            if max(settings.batches) > MOST_SEQUENCES:
+                raise SettingsError(
+                    f"A batch is {max(settings.batches):,}; a step of more than {MOST_SEQUENCES:,} sequences "
+                    "is beyond any box."
+                )
             _at_least(1, settings.steps, "The number of steps", "")
     if settings.threads is not None:
         _at_least(1, settings.threads, "The number of threads", "")

@@ -246,6 +246,9 @@ class WorkbenchApp(App[int]):
         self._next_tick = self.set_timer(TICK_S if lively else IDLE_TICK_S, self._tick)
 
     def _tick(self) -> None:
+        if not self.screen_stack:
+            # The app has left meanwhile.
+            return
         self._beat()
         if self.window.is_open:
             # Silence costs the measurement nothing, a label once a second costs it little.

@@ -7,6 +7,9 @@ from textual.widgets import Static
 
 from workbench.errors import SettingsError
 
+SHOWN = 40
+"""Characters of a field's text that are quoted when it holds no number."""
+
 
 def field(label: str, widget: Widget) -> ComposeResult:
     """A field's label with its widget beside it."""
@@ -20,7 +23,9 @@ def whole_number(text: str, field: str) -> int:
     try:
         return int(text.strip().replace("_", ""))
     except ValueError:
-        raise SettingsError(f"{field} holds {text.strip()!r}, which is not a whole number.") from None
+        held = text.strip()
+        shown = held if len(held) <= SHOWN else f"{held[:SHOWN]}…"
+        raise SettingsError(f"{field} holds {shown!r}, which is not a whole number.") from None
 
 
 def whole_numbers(text: str, field: str) -> tuple[int, ...]:
