@@ -16,6 +16,8 @@ from types import TracebackType
 import pyte
 
 GUARD_S = 120.0
+USUAL = {"TERM": "xterm-256color", "LC_ALL": "C.UTF-8"}
+"""What a terminal says of itself, whatever the tests' own says."""
 
 
 class Terminal:
@@ -28,6 +30,7 @@ class Terminal:
         lines: int,
         cwd: Path | None = None,
         environment: Mapping[str, str] | None = None,
+        changed: Mapping[str, str] | None = None,
     ) -> None:
         self.screen = pyte.Screen(columns, lines)
         self._stream = pyte.ByteStream(self.screen)
@@ -37,7 +40,7 @@ class Terminal:
         if child == 0:
             if cwd is not None:
                 os.chdir(cwd)
-            os.execvpe(arguments[0], list(arguments), {**(environment or os.environ), "TERM": "xterm-256color"})
+            os.execvpe(arguments[0], list(arguments), {**(environment or os.environ), **USUAL, **(changed or {})})
         self.process_id = child
         self.resize(columns, lines)
 
@@ -96,6 +99,13 @@ class Terminal:
         while self._read():
             pass
         return self.exit_code
+
+    def wait_until_stopped(self) -> None:
+        """Read until the process is suspended."""
+        deadline = time.monotonic() + GUARD_S
+        while not os.waitpid(self.process_id, os.WNOHANG | os.WUNTRACED)[0]:
+            assert time.monotonic() < deadline, f"it was never suspended:\n{self.text}"
+            self._read()
 
     @property
     def echoes(self) -> bool:

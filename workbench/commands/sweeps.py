@@ -1,8 +1,10 @@
 """The commands that open the app or measure: none, probe, sweep and batch."""
 
 import argparse
+import os
 import sys
 
+from workbench.errors import SettingsError
 from workbench.experiments.probe import ProbeSettings
 from workbench.experiments.settings import BatchSettings, SweepSettings
 from workbench.headless import run_probe, run_sweeps
@@ -15,7 +17,10 @@ def open_app(options: argparse.Namespace) -> int:
     opening = opened_on(options.preset)
     if sys.stdin.isatty() and sys.stdout.isatty():
         from workbench.ui.app import run_app
+        from workbench.ui.terminal_fit import why_no_screen
 
+        if reason := why_no_screen(os.environ):
+            raise SettingsError(reason)
         return run_app(track_settings(opening), track=opening)
     note("There is no terminal here, so the first run is done without the screen. `workbench --help` lists commands.")
     return run_sweeps([track_settings(opening)], Format.TABLE)

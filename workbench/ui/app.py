@@ -1,6 +1,7 @@
 """The app: its panes, its keys, and the one run it drives."""
 
 import logging
+import os
 import sys
 import time
 from collections.abc import Iterable, Sequence
@@ -55,6 +56,7 @@ from workbench.ui.panes.runs import RunsPane
 from workbench.ui.panes.setup import SetupPane
 from workbench.ui.quiet_driver import QuietDriver
 from workbench.ui.terminal import WayOut, end_process, library_output_to
+from workbench.ui.terminal_fit import doubtful_characters
 from workbench.ui.title import tab_line, title_line
 from workbench.ui.widgets.box_view import BoxHistory, BoxScreen
 from workbench.ui.widgets.chart import ASCII, DOTS
@@ -102,6 +104,7 @@ class WorkbenchApp(App[int]):
         Binding("q", "quit", "Quit"),
         Binding("ctrl+q", "quit", "Quit", priority=True),
         Binding("ctrl+c", "interrupt", "Quit", priority=True),
+        Binding("ctrl+z", "suspend", "Suspend", priority=True, show=False),
     ]
     ENABLE_COMMAND_PALETTE = True
     COMMAND_PALETTE_BINDING = "ctrl+p"
@@ -134,6 +137,7 @@ class WorkbenchApp(App[int]):
         self._device: Device | None = None
         self._box: Box | None = None
         self._markers = DOTS
+        self.doubtful_characters = ""
         self._pane = "setup"
         self._width = LEAST_SIZE[0]
 
@@ -165,6 +169,9 @@ class WorkbenchApp(App[int]):
         self.watch(self.screen, "focused", self._show_keys, init=False)
         self.call_after_refresh(self._tick)
         self.call_after_refresh(self._look_up_rates)
+        if self.doubtful_characters:
+            self.action_markers()
+            self._say("The characters of this terminal", self.doubtful_characters)
 
     def on_resize(self, event: events.Resize) -> None:
         """Lay out for the new size, or say what is needed."""
@@ -488,6 +495,21 @@ class WorkbenchApp(App[int]):
         """Leave as ctrl+c does."""
         self.leave(INTERRUPTED_EXIT if self.runner.busy else 0)
 
+    def action_suspend(self) -> None:
+        """Give the terminal back to the shell until `fg`, unless that would stop a measurement midway."""
+        if self.runner.busy:
+            self._say(
+                "A measurement is running",
+                "Suspending would stop it in the middle of what it times. x stops it; its rows are kept.",
+            )
+            return
+        self.action_suspend_process()
+
+    @on(Driver.SignalResume)
+    def _draw_anew(self) -> None:
+        """The terminal comes back from the shell empty."""
+        self.screen.refresh(layout=True)
+
     def leave(self, code: int) -> None:
         """Cancel the run and end the app; safe from a signal handler and from another thread."""
         self.runner.cancel()
@@ -581,6 +603,7 @@ def run_app(settings: SweepSettings, load: Load = load_transformers, track: Trac
     `track` is the one opened on, where it is none of the presets' own.
     """
     app = WorkbenchApp(settings, load, track)
+    app.doubtful_characters = doubtful_characters(os.environ)
     with library_output_to(log_file()), WayOut(app.leave) as way_out:
         app.way_out = way_out.begin  # type: ignore[method-assign]
         app.run(mouse=False)
