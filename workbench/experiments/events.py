@@ -75,12 +75,16 @@ class PointFailed:
 
 @dataclass(frozen=True)
 class Finished:
-    """The run is over; `figures` are what its rows say together, `note` why it ended early."""
+    """The run is over; `figures` are what its rows say together, `note` why it ended early.
+
+    `memory` says what the process held before and after its model was freed; empty where none was loaded.
+    """
 
     run: Run
     status: RunStatus
     figures: tuple[Quantity, ...] = ()
     note: str = ""
+    memory: str = ""
 
 
 @dataclass(frozen=True)
