@@ -244,4 +244,6 @@ class _Printer:
             show(next(explain(figure)))
         if event.note:
             note(event.note)
+        if event.memory:
+            note(event.memory)
         note(f"kept as {event.run.run_id}: `workbench runs export {event.run.run_id} --output FILE.csv` writes the CSV")

@@ -1,5 +1,6 @@
 """The sweep on an engine whose timings are known: what it says, in which order, and what its rows hold."""
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -38,6 +39,14 @@ def events(
 def test_events_come_in_order_and_the_prediction_before_any_measurement() -> None:
     seen = [type(e) for e in events(fake_load()) if not isinstance(e, Progress)]
     assert seen == [Started, Predicted, RowMeasured, RowMeasured, Finished]
+
+
+def test_the_model_is_freed_before_the_end_is_told_and_what_that_gave_is_said() -> None:
+    model = fake_load()(planning.plan(SETTINGS), CancelToken())
+    closed = [model.closed for event in sweep(SETTINGS, lambda *_: model, TimedWindow())(CancelToken()) if event]
+    assert closed[-2:] == [False, True]
+    (finished,) = [event for event in events(fake_load()) if isinstance(event, Finished)]
+    assert re.fullmatch(r"[0-9.]+ GB held with the model, [0-9.]+ GB once it was freed", finished.memory)
 
 
 def test_a_row_holds_the_best_repeat_the_median_and_every_sample() -> None:

@@ -16,8 +16,9 @@ from workbench.experiments.sittings import (
     next_sitting,
 )
 from workbench.experiments.window import Disturbance, TimedWindow
+from workbench.hardware.heap import give_back_heap
 from workbench.hardware.load import LoadReading, load_between, read_load
-from workbench.hardware.machine import THIS_MACHINE, peak_resident_bytes, reset_peak, this_machine
+from workbench.hardware.machine import THIS_MACHINE, peak_resident_bytes, reset_peak, resident_bytes, this_machine
 from workbench.quantity import Quantity
 from workbench.runner import Cancelled, CancelToken, Experiment
 from workbench.runs.measured_device import calibrated_read, device_named
@@ -113,6 +114,7 @@ def measured_run(
         yield Started(run)
         rows = [] if earlier is None else list(earlier.rows)
         loaded: LoadedModel | None = None
+        status, note, memory = RunStatus.FINISHED, "", ""
         try:
             yield Progress(f"loading {planned.model.name} in {planned.settings.dtype}")
             loaded = load(planned, cancel)
@@ -125,14 +127,21 @@ def measured_run(
                     rows.append(event.row)
                 yield event
         except Cancelled:
-            yield Finished(run, RunStatus.INTERRUPTED, figures(rows), stopped(planned, rows))
-        else:
-            yield Finished(run, RunStatus.FINISHED, figures(rows))
+            status, note = RunStatus.INTERRUPTED, stopped(planned, rows)
         finally:
             if loaded is not None:
-                loaded.close()
+                memory = _freed(loaded)
+        yield Finished(run, status, figures(rows), note, memory)
 
     return experiment
+
+
+def _freed(loaded: LoadedModel) -> str:
+    """Free a model; what the process held before and holds after it, in words."""
+    before = resident_bytes()
+    loaded.close()
+    give_back_heap()
+    return f"{before / 1e9:.1f} GB held with the model, {resident_bytes() / 1e9:.1f} GB once it was freed"
 
 
 def _begun(kind: str, planned: LoadPlan) -> Run:
