@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from workbench.record import cells, headings, plain, written
-from workbench.runs.row import POINT_COLUMNS, PREFILL_DECODE, Row, cell, table_columns
+from workbench.runs.row import POINT_COLUMNS, PREFILL_DECODE, Row, cell, mark, table_columns
 
 
 class Format(StrEnum):
@@ -109,7 +109,7 @@ class RowTable:
         else:
             self._print([*(cell(row, name) for name in self._names[: self._point]), row.status])
         if row.flags:
-            print(f"{'':>{self._widths[0]}}  ! {row.flags}", flush=True)
+            print(f"{'':>{self._widths[0]}}  {mark(row)} {row.flags}", flush=True)
 
     def _print(self, cells: Sequence[str]) -> None:
         print("  ".join(text.rjust(width) for text, width in zip(cells, self._widths, strict=False)), flush=True)

@@ -59,7 +59,7 @@ def table(app: WorkbenchApp) -> SweepTable:
 
 
 def cells(app: WorkbenchApp, line: int) -> list[str]:
-    return [str(text).removeprefix("! ") for text in table(app).get_row_at(line)]
+    return [str(text).lstrip("!~ ") for text in table(app).get_row_at(line)]
 
 
 def picture(app: WorkbenchApp, name: str = "total") -> Picture:

@@ -20,7 +20,7 @@ def table(app: WorkbenchApp) -> SweepTable:
 
 
 def cells(app: WorkbenchApp, line: int) -> list[str]:
-    return [str(text).removeprefix("! ") for text in table(app).get_row_at(line)]
+    return [str(text).lstrip("!~ ") for text in table(app).get_row_at(line)]
 
 
 @pytest.mark.parametrize("size", SIZES)

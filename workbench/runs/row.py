@@ -424,6 +424,11 @@ def labels(row: Row) -> str:
     )
 
 
+def mark(row: Row) -> str:
+    """What stands before a row that has flags: ~ where only its own spread or course is against it."""
+    return "~" if row.judgement in ("noisy", "drifting") else "!"
+
+
 def cell(row: Row, name: str) -> str:
     """A row's value as a table shows it, without the unit its heading carries; empty where not measured."""
     return format_cell(COLUMN[name], getattr(row, name))

@@ -11,7 +11,7 @@ from textual.widgets import DataTable, Static
 
 from workbench.quantity import Quantity
 from workbench.runs.basis import Basis, known_bases, on_basis, read_rate
-from workbench.runs.row import Row
+from workbench.runs.row import Row, mark
 from workbench.ui.live_run import LiveRun
 from workbench.ui.widgets.chart import Chart, Markers
 from workbench.ui.widgets.explanation import cell_explanation, figures_explanation
@@ -144,7 +144,7 @@ class RunPane(Vertical):
         row = selected[0] if selected else None
         parts = [] if row is None else [row.status if row.status != "ok" else "", row.flags]
         text = "; ".join(part for part in parts if part)
-        lines = [f"! {text}"] if text else []
+        lines = [f"{mark(row)} {text}"] if row and text else []
         lines += self.beside(row) if row is not None else ()
         self.query_one(f"#{self._prefix}row-note", Static).update("\n".join(lines), layout=False)
 

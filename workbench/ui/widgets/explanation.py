@@ -10,7 +10,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from workbench.quantity import Quantity, explain
-from workbench.runs.row import BATCH, COLUMN, Row, cell, quantisation_label, quantity
+from workbench.runs.row import BATCH, COLUMN, Row, cell, mark, quantisation_label, quantity
 
 FRAME_LINES = 6
 
@@ -69,7 +69,7 @@ def cell_explanation(row: Row, name: str) -> TextScreen:
             lines += [f"  {line}" for q in inputs if q is not None for line in explain(q)]
     if row.status != "ok":
         lines += ["", f"The point {row.status}."]
-    lines += [f"! {flag}" for flag in row.flags.split("; ") if flag]
+    lines += [f"{mark(row)} {flag}" for flag in row.flags.split("; ") if flag]
     lines += ["", *_labels(row)]
     where = (
         f"context {row.prompt_tokens:,}, batch {row.batch:,}" if row.kind == BATCH else f"prompt {row.prompt_tokens:,}"
@@ -86,10 +86,11 @@ def figures_explanation(figures: Iterable[Quantity]) -> TextScreen:
 
 
 def _labels(row: Row) -> list[str]:
+    dropped = f", after {row.dropped} dropped while warming up" if row.dropped else ""
     taken = f"median of {row.repeats} steps" if row.kind == BATCH else f"best of {row.repeats}"
     return [
         f"{row.model} · {quantisation_label(row)} · {row.dtype} · {row.weights} weights",
-        f"context {row.context_tokens:,} · batch {row.batch:,} · {taken}",
+        f"context {row.context_tokens:,} · batch {row.batch:,} · {taken}{dropped}",
         f"{row.engine} {row.engine_version} · {row.device} · {row.threads} threads",
         row.machine,
     ]

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from rich.text import Text
 from textual.widgets import DataTable
 
-from workbench.runs.row import POINT_COLUMNS, PREFILL_DECODE, Row, cell, table_columns
+from workbench.runs.row import POINT_COLUMNS, PREFILL_DECODE, Row, cell, mark, table_columns
 
 PENDING = "…"
 WIDTHS = {"prompt_tokens": 8, "ttft_ms": 8, "prompt_tokens_per_s": 7, "prefill_gflop_per_s": 8, "bound_by": 9}
@@ -77,7 +77,7 @@ def heading_lines(heading: str) -> list[str]:
 def _cell_text(row: Row, name: str, point: Sequence[str]) -> Text:
     text = cell(row, name)
     if name == point[0] and (row.flags or row.status != "ok"):
-        text = f"! {text}"
+        text = f"{mark(row)} {text}"
     if name in ("prompt_tokens_per_s", "total_tokens_per_s") and row.status != "ok":
         text = row.status.partition(":")[0]
     return Text(text, justify="right", no_wrap=True, overflow="ellipsis")
