@@ -12,6 +12,7 @@ from workbench.runs.store import Store
 from workbench.ui.app import WorkbenchApp
 from workbench.ui.widgets.chart import Chart
 from workbench.ui.widgets.export_dialog import ExportDialog
+from workbench.ui.widgets.strip import Strip
 from workbench.ui.widgets.sweep_table import PENDING, SweepTable
 
 
@@ -145,14 +146,19 @@ async def test_nothing_is_drawn_while_a_window_is_open() -> None:
         await until(pilot, gate.reached.is_set)
         assert app.window.is_open
         chart = app.screen_stack[0].query_one("#prompt-chart", Chart)
-        drawn, strip = chart.drawn, shown(app, "#strip")
-        for width in (100, 90, 120):
+        drawn, sampled = chart.drawn, len(app._monitor.history)
+        strip, sample = shown(app, "#strip"), app._sample
+        for width in (100, 90, 80, 120):
+            # The resize lays out the whole screen anew, and with it the same sample on the strip's other lines.
             await pilot.resize_terminal(width, 40)
             await pilot.pause()
-        await pilot.press("1", "3")
-        app._tick()
-        await pilot.pause()
-        assert chart.drawn == drawn
+            laid_out = shown(app, "#strip")
+            assert app.screen.query_one(Strip)._sample is app._sample is sample
+            await pilot.press("1", "3")
+            app._tick()
+            await pilot.pause()
+            assert shown(app, "#strip") == laid_out
+            assert (chart.drawn, len(app._monitor.history)) == (drawn, sampled)
         assert shown(app, "#strip") == strip
         gate.open.set()
         await finished(pilot, app)
