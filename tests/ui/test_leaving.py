@@ -56,6 +56,32 @@ def test_leaving_a_stuck_run(place: str, way_out: Callable[[Terminal], None], co
         assert run.rows == (1 if place == "layer" else 0)
 
 
+@pytest.mark.parametrize(
+    ("keys", "opened", "way_out", "code"),
+    [
+        ("e", "Export the run as CSV to", lambda terminal: terminal.signal(signal.SIGTERM), 143),
+        ("e", "Export the run as CSV to", lambda terminal: terminal.send("\x03"), 130),
+        ("?", "esc close", lambda terminal: terminal.signal(signal.SIGHUP), 129),
+        ("6", "1/2", lambda terminal: terminal.send("\x11"), 0),
+    ],
+    ids=["export, SIGTERM", "export, ctrl+c", "help, SIGHUP", "runs, ctrl+q"],
+)
+def test_leaving_a_stuck_run_with_something_else_in_sight(
+    keys: str, opened: str, way_out: Callable[[Terminal], None], code: int
+) -> None:
+    with open_app("layer") as terminal:
+        terminal.wait_for(STARTED)
+        terminal.send("r")
+        terminal.wait_for("prompt 64")
+        terminal.send(keys)
+        terminal.wait_for(opened)
+        assert seconds_to_leave(terminal, way_out) < WITHIN_S
+        assert terminal.exit_code == code
+        assert terminal.echoes
+    with Store() as store:
+        assert store.run("last").status is RunStatus.INTERRUPTED
+
+
 @pytest.mark.parametrize("keys", ["q", "?\x11", "\x10\x03"], ids=["idle", "help open", "palette open"])
 def test_leaving_without_a_run(keys: str) -> None:
     with open_app("nowhere") as terminal:
