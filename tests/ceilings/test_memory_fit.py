@@ -5,6 +5,9 @@ import pytest
 from tests.ceilings.figures import DENSE, FP16, FP32, GB, GPT_OSS, Figures, digits_of, exact, memory, small
 from workbench.ceilings import memory_fit
 from workbench.ceilings.memory_fit import Fit, longest_prompt, memory_need
+from workbench.experiments.batch_plan import Point, need_at
+from workbench.experiments.settings import BatchSettings
+from workbench.models.resolve import resolve
 
 FULL_CONTEXT = 32_768
 
@@ -82,3 +85,41 @@ def test_the_longest_prompt_is_the_last_that_fits() -> None:
     n = longest_prompt(model, 17, FP32, available)
     assert memory_need(model, n, 17, FP32).total <= available < memory_need(model, n + 1, 17, FP32).total
     assert longest_prompt(model, 17, FP32, 1_000_000) == 0
+
+
+PEAKS = {
+    ("smollm2-135m", "float32"): {
+        (2, 1): 0.928,
+        (2, 8): 0.928,
+        (2, 32): 0.952,
+        (256, 1): 0.944,
+        (256, 8): 1.177,
+        (256, 32): 1.620,
+        (1024, 1): 1.020,
+        (1024, 8): 1.448,
+        (1024, 32): 2.974,
+    },
+    ("qwen3-0.6b", "float32"): {(256, 8): 3.380, (256, 32): 5.248},
+}
+"""GB at the peak of a process that decodes one batch of a context and of so many sequences, as tests/benchmarks has
+measured it with batch_memory (two cores, torch 2.13, transformers 5.24)."""
+
+
+@pytest.mark.parametrize(
+    ("model", "dtype", "context", "batch"),
+    [(*model, *point) for model, points in PEAKS.items() for point in points],
+)
+def test_a_batch_is_predicted_within_a_tenth_of_its_peak_and_hardly_short(
+    model: str, dtype: str, context: int, batch: int
+) -> None:
+    settings = BatchSettings(model=model, dtype=dtype, contexts=(context,), batches=(batch,), steps=3, device="cpu")
+    predicted = need_at(settings, resolve(model).in_dtype(dtype), Point(context, batch)).total / GB
+    assert 0.98 <= predicted / PEAKS[model, dtype][context, batch] <= 1.10
+
+
+def test_a_larger_batch_never_needs_less() -> None:
+    settings = BatchSettings(model="qwen3-0.6b", device="cpu")
+    resident = resolve("qwen3-0.6b").in_dtype("float32")
+    for context in (1, 2, 100, 256, 4_096):
+        needs = [need_at(settings, resident, Point(context, b)).beside_loaded for b in (*range(1, 300), 2_048, 4_096)]
+        assert needs == sorted(needs)

@@ -72,6 +72,15 @@ def test_weight_reads_of_a_mixture_are_its_experts_and_of_a_dense_model_no_cause
 
 def test_a_refused_batch_ends_it_and_a_failed_one_says_nothing() -> None:
     assert doublings([batch_row(2, 1, 100.0), batch_row(2, 2, None, "memory")]) == (
-        Doubling(2, 1, Limit.MEMORY, True, None),
+        Doubling(2, 1, Limit.MEMORY, True, None, refused=2),
+    )
+    far = [batch_row(2, 1, 100.0), batch_row(2, 100_000, None, "memory")]
+    assert doublings(far)[0].sentence == (
+        "2 tokens each: past batch 1 doubling stops, because of memory: batch 100,000 does not fit"
     )
     assert doublings([batch_row(2, 1, 100.0), batch_row(2, 2, None)]) == ()
+
+
+def test_doubling_that_stopped_paying_before_memory_ran_out_is_not_memorys_doing() -> None:
+    rows = [batch_row(2, 1, 100.0), batch_row(2, 2, 101.0), batch_row(2, 4, None, "memory")]
+    assert [(each.batch, each.limit) for each in doublings(rows)] == [(1, Limit.ARITHMETIC)]

@@ -232,7 +232,7 @@ async def test_a_batch_far_past_memory_is_a_refused_row_and_the_sweep_goes_on() 
         assert "the largest batch that fits is" in message(app)
         assert "batch 100,000" in message(app)
         await pilot.press("escape")
-        assert all("because of memory: the next batch does not fit" in line
+        assert all("because of memory: batch 100,000 does not fit" in line
                    for line in shown(app, "#batch-figures").splitlines())  # fmt: skip
 
 

@@ -11,6 +11,10 @@ from workbench.record import headed
 FLOAT32_BYTES = 4
 ENGINE_BYTES = 400_000_000
 """What Python, torch and transformers take before a model is loaded (measured, CPU build of torch 2.13)."""
+HOLES_PER_CACHE, HOLES_PER_PASS = 0.5, 2.5
+"""Holes of the heap between caches and activations, as a share of the caches, up to as many passes' activations."""
+LEAST_HOLES_PER_CACHE = 0.28
+"""Their share however large the caches are (these three: fitted to the peaks of tests/benchmarks/batch_memory)."""
 MOST_SEQUENCES = 1 << 40
 """Where a search for the largest batch ends."""
 LONGEST_CONTEXT = 1 << 24
@@ -130,10 +134,26 @@ def activation_bytes(model: Model, n: int, element_bytes: int, positions: int = 
 
     Hidden states, the three feed-forward rows and the query, key and value rows live at the same time.
     """
-    feed_forward = _feed_forward_width(model)
-    attention = max((layer.heads * layer.head_dim for layer in model.attention_layers), default=model.hidden)
-    row = 4 * model.hidden + 3 * feed_forward + 4 * attention
-    return n * row * element_bytes + 3 * positions * model.vocabulary * 4
+    return n * _row_bytes(model, element_bytes) + 3 * positions * model.vocabulary * 4
+
+
+def _row_bytes(model: Model, element_bytes: int) -> int:
+    return (4 * model.hidden + 3 * _feed_forward_width(model) + 4 * _attention_width(model)) * element_bytes
+
+
+def _attention_width(model: Model) -> int:
+    return max((layer.heads * layer.head_dim for layer in model.attention_layers), default=model.hidden)
+
+
+def _beside_caches(model: Model, cache: int, rows: int) -> int:
+    """Bytes that a batch holds besides caches of `cache` bytes and the `rows` of a pass, to append to them.
+
+    Holes of the heap, or where that is more the largest layer's old keys, and its keys and values once for every head.
+    """
+    k = [layer.elements_per_token for layer in model.kv_layers]
+    repeated = cache * (max(k) / 4 + 2 * _attention_width(model)) / sum(k) if sum(k) else 0
+    holes = max(min(HOLES_PER_CACHE * cache, HOLES_PER_PASS * rows), LEAST_HOLES_PER_CACHE * cache)
+    return round(max(holes, min(repeated, cache)))
 
 
 def memory_need(
@@ -143,9 +163,10 @@ def memory_need(
 
     Each of `batch` sequences holds as many; `pass_tokens` is what one pass of the prefill takes of all of them
     together, all their tokens where it is not given.
-    Appending copies the cache, and the heap keeps holes of about its size (peaks measured on the Qwen3-0.6B shape at
-    2,048 and 4,096 tokens). For half-width types oneDNN lays a matrix out anew before it multiplies: the output head
-    is the largest (seen with torch 2.13 on a CPU). A GGUF is held beside its largest tensor while it is dequantised.
+    Appending copies the cache, and the heap keeps holes: in a sweep over prompts of about its size (peaks measured on
+    the Qwen3-0.6B shape at 2,048 and 4,096 tokens), in the passes of a batch of part of it. For half-width types
+    oneDNN lays a matrix out anew before it multiplies: the output head is the largest (seen with torch 2.13 on a CPU).
+    A GGUF is held beside its largest tensor while it is dequantised.
     """
     cache = cache_bytes(model, prompt + new_tokens, element_bytes, batch)
     return MemoryNeed(
@@ -153,7 +174,7 @@ def memory_need(
         cache=cache,
         activations=activation_bytes(model, pass_tokens or batch * prompt, element_bytes, positions=batch),
         repacked=model.head_parameters * element_bytes if element_bytes < FLOAT32_BYTES else 0,
-        appended=cache,
+        appended=_beside_caches(model, cache, pass_tokens * _row_bytes(model, element_bytes)) if pass_tokens else cache,
         loading=(model.file_bytes or 0) + model.head_parameters * FLOAT32_BYTES if model.kind is ModelKind.GGUF else 0,
     )
 

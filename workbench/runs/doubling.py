@@ -21,7 +21,7 @@ class Doubling:
     `gain` is the total rate after the last doubling looked at over the one before it, None where that one could not be
     run. `growth_s` is how much longer the step became: by that doubling where it stops, from the smallest batch to the
     largest otherwise. `shortest_growth_s` is the same of the shortest context, None where this is it or that has none.
-    `routed` says that the model has experts to choose.
+    `routed` says that the model has experts to choose; `refused` is the next batch where that one does not fit.
     """
 
     context: int
@@ -32,12 +32,15 @@ class Doubling:
     growth_s: float | None = None
     shortest_growth_s: float | None = None
     routed: bool = False
+    refused: int | None = None
 
     @property
     def verdict(self) -> str:
         """How far it pays, and the cause by name."""
         tokens = f"{context_words(self.context)} each"
         cause = "the engine" if self._is_engine else str(self.limit)
+        if self.refused is not None:
+            return f"{tokens}: past batch {self.batch:,} doubling stops, because of memory"
         if self.stops:
             return f"{tokens}: past batch {self.batch:,} doubling stops paying, because of {cause}"
         lengthens = "lengthen" if cause.endswith("s") else "lengthens"
@@ -59,6 +62,8 @@ class Doubling:
         if self.growth_s is not None and self.shortest_growth_s is not None and self.limit is Limit.CACHE:
             grew, least = (format_number(1e3 * max(s, 0.0)) for s in (self.growth_s, self.shortest_growth_s))
             return f"the measured step grew by {grew} ms, by {least} ms with the shortest context"
+        if self.refused is not None:
+            return f"batch {self.refused:,} does not fit"
         if self._is_engine:
             return "the box could still share the reading of the weights"
         return _REASONS[self.limit]
@@ -68,7 +73,6 @@ _REASONS = {
     Limit.WEIGHTS: "more sequences touch more experts",
     Limit.CACHE: "every sequence's cache is read in every step",
     Limit.ARITHMETIC: "so few rows get little of what the box can multiply",
-    Limit.MEMORY: "the next batch does not fit",
 }
 
 
@@ -98,16 +102,17 @@ def doublings(rows: Sequence[Row]) -> tuple[Doubling, ...]:
 
 
 def _doubling(by_batch: Sequence[Row], shortest: Mapping[int, float]) -> Doubling | None:
+    refused = next((row for row in by_batch if row.bound_by == Limit.MEMORY), None)
     measured: list[Row] = []
     for row in by_batch:
-        if measured and row.bound_by == Limit.MEMORY:
-            last = measured[-1]
-            return Doubling(last.prompt_tokens, last.batch, Limit.MEMORY, stops=True, gain=None)
         if _step_s(row) and row.bound_by and (not measured or row.batch > measured[-1].batch):
             measured.append(row)
     for before, after in pairwise(measured):
         if _gain(before, after) < LEAST_GAIN:
             return _between(before, after, shortest, before.batch, _gain(before, after), stops=True)
+    if measured and refused is not None:
+        last = measured[-1]
+        return Doubling(last.prompt_tokens, last.batch, Limit.MEMORY, stops=True, gain=None, refused=refused.batch)
     if len(measured) < 2:
         return None
     last_gain = _gain(measured[-2], measured[-1])

@@ -109,9 +109,9 @@ class BatchPane(RunPane):
         super().use_markers(markers)
         self.query_one(Legend).use(markers)
 
-    def beside(self, row: Row) -> tuple[str, ...]:
-        """Bound and prediction by name, experts counted and expected, what the step reads, does and holds."""
-        return tuple(words for words in (step_words(row), sum_words(row)) if words)
+    def beside(self, row: Row) -> tuple[str, str]:
+        """Bound and prediction by name, experts counted and expected; then what the step reads, does and holds."""
+        return step_words(row), sum_words(row)
 
     def figures_text(self, figures: Sequence[Quantity]) -> str:
         """Where doubling stops paying, and why, in sentences."""

@@ -87,9 +87,9 @@ class RunPane(Vertical):
         self._note()
         self.draw(live, rows)
 
-    def beside(self, row: Row) -> tuple[str, ...]:
-        """Lines about the row under the cursor: what stands beside it that the table has no column for."""
-        return ()
+    def beside(self, row: Row) -> tuple[str, str]:
+        """What stands beside the row under the cursor that the table has no column for: in short, and a line more."""
+        return "", ""
 
     def figures_text(self, figures: Sequence[Quantity]) -> str:
         """What the rows say together, in one line."""
@@ -142,11 +142,14 @@ class RunPane(Vertical):
     def _note(self) -> None:
         selected = self.query_one(SweepTable).selected()
         row = selected[0] if selected else None
-        parts = [] if row is None else [row.status if row.status != "ok" else "", row.flags]
-        text = "; ".join(part for part in parts if part)
-        lines = [f"{mark(row)} {text}"] if row and text else []
-        lines += self.beside(row) if row is not None else ()
-        self.query_one(f"#{self._prefix}row-note", Static).update("\n".join(lines), layout=False)
+        words: list[str] = []
+        if row is not None:
+            short, more = self.beside(row)
+            marked = [f"! {text}" for text in (row.status if row.status != "ok" else "", row.flags) if text]
+            # Why there is no figure stands before anything else, what to know of one behind it.
+            first = [*marked, short] if row.status != "ok" else [short, *marked]
+            words = [text for text in ("  ".join(part for part in first if part), more) if text]
+        self.query_one(f"#{self._prefix}row-note", Static).update("\n".join(words), layout=False)
 
     @on(DataTable.CellSelected)
     def _explain(self) -> None:
