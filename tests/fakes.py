@@ -1,10 +1,11 @@
 """Stand-ins with known answers: a row, and an engine whose every timing is decided beforehand."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from workbench.engines.engine import BatchTiming, BoxRates, EngineLabels, PointError, RequestTiming
+from workbench.experiments.gap.parts import Dissection, InPlace, Part, Sample
 from workbench.experiments.plan import LoadPlan
 from workbench.models.model import Model
 from workbench.quantity import Origin, Quantity, Unit
@@ -41,6 +42,48 @@ def a_row(**changed: Any) -> Row:
 
 
 @dataclass
+class FakePass:
+    """A pass whose parts take as long as they are given, with `framework_s` between them and no noise at all.
+
+    `waited_s` is what the whole pass waited for cores on top of that.
+    """
+
+    parts_s: Mapping[Part, float]
+    framework_s: float
+    waited_s: float = 0.0
+    clocks_in_place: bool = True
+    same: bool = True
+
+    def whole(self) -> Sample:
+        return self._sample(sum(self.parts_s.values()) + self.framework_s)
+
+    def without(self, parts: Sequence[Part]) -> Sample:
+        return self._sample(sum(s for part, s in self.parts_s.items() if part not in parts) + self.framework_s)
+
+    def alone(self, part: Part) -> Sample:
+        return self._sample(self.parts_s[part])
+
+    def in_place(self) -> InPlace | None:
+        return InPlace(Sample(self.whole().own_s), self.parts_s) if self.clocks_in_place else None
+
+    def unchanged(self) -> bool:
+        return self.same
+
+    def _sample(self, own_s: float) -> Sample:
+        return Sample(own_s + self.waited_s, self.waited_s, self.waited_s)
+
+
+FAKE_PARTS_S: Mapping[Part, float] = {
+    Part.WEIGHTS: 0.200,
+    Part.HEAD: 0.040,
+    Part.ATTENTION: 0.010,
+    Part.CACHE: 0.008,
+    Part.ELEMENTWISE: 0.006,
+    Part.SAMPLING: 0.001,
+}
+
+
+@dataclass
 class FakeModel:
     """A loaded model that sleeps for nobody: TTFT is 1 ms a token, TPOT 10 ms, unless told to fail.
 
@@ -56,6 +99,7 @@ class FakeModel:
     failing_batches: frozenset[int] = frozenset()
     free: int = 1 << 40
     closed: bool = False
+    full: FakePass = field(default_factory=lambda: FakePass(FAKE_PARTS_S, 0.020))
 
     def box_rates(self) -> BoxRates:
         return BoxRates(
@@ -91,6 +135,13 @@ class FakeModel:
         step_s = tuple(slower * (0.010 if i == 0 else 0.030 if i % 2 else 0.020) for i in range(steps))
         touched = (self.model.experts_used, self.model.experts) if self.model.experts else ()
         return BatchTiming(0.001 * sum(lengths), step_s, touched)
+
+    def dissect(self, tokens: int, batch: int, seed: int, *, prefill: bool, cancel: CancelToken) -> Dissection:
+        self.on_request(tokens)
+        cancel.check()
+        if tokens in self.failing_prompts:
+            raise PointError("out of memory")
+        return Dissection(self.full, None, FakePass(dict.fromkeys(Part, 0.0), self.full.framework_s))
 
     def close(self) -> None:
         self.closed = True

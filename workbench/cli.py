@@ -112,6 +112,7 @@ def _parser() -> argparse.ArgumentParser:
         _add_probe,
         _add_sweep,
         _add_batch,
+        _add_gap,
         _add_runs,
         _add_selfcheck,
     ):
@@ -326,6 +327,23 @@ def _add_batch(commands: Commands) -> None:
         "--contexts-mixed", action="store_true", help="sequences of unequal length, about a context as their mean"
     )
     _add_loading(batch)
+
+
+def _add_gap(commands: Commands) -> None:
+    about = "take one pass apart, from its ceiling to its measured time in milliseconds, and say what costs most"
+    columns = (
+        "rung: one cause, and what it adds to the pass. 95 % interval: where that lies, all the ways it was measured "
+        "included; a rung whose interval spans zero is not resolved. remainder: what no experiment shows. Ceiling, rungs "
+        "and remainder add up to the measured time."
+    )
+    gap = _command(commands, "gap", _lazy("sweeps", "gap"), about, columns)
+    _add_model(gap)
+    gap.add_argument("--context", type=int, default=256, metavar="N", help="tokens each sequence holds; default 256")
+    gap.add_argument("--batch", type=int, default=1, metavar="N", help="sequences in the pass; default 1")
+    gap.add_argument("--prefill", type=int, metavar="N", help="take a prefill of N tokens apart, not a decode step")
+    gap.add_argument("--seconds", type=positive, default=30.0, metavar="S", help="of measuring, five rounds at least")
+    gap.add_argument("--track", metavar="NAME", help="the hardware track whose vendor figures to begin from")
+    _add_loading(gap)
 
 
 def _add_loading(command: argparse.ArgumentParser) -> None:

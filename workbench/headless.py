@@ -12,13 +12,16 @@ from workbench.errors import WorkbenchError
 from workbench.experiments.batch import batch_sweep
 from workbench.experiments.batch_plan import BatchPlan, plan_batch
 from workbench.experiments.events import Event, Finished, PointFailed, Predicted, Progress, RowMeasured, Started
+from workbench.experiments.gap.gap import gap
+from workbench.experiments.gap.gap_plan import plan_gap
 from workbench.experiments.measured_run import Load
 from workbench.experiments.plan import LoadPlan, Plan, plan
 from workbench.experiments.prefill_decode import sweep
 from workbench.experiments.probe import ProbeSettings, probe
-from workbench.experiments.settings import BatchSettings, SweepSettings
+from workbench.experiments.settings import BatchSettings, GapSettings, SweepSettings
 from workbench.experiments.sittings import Earlier, earlier_sittings
 from workbench.experiments.window import TimedWindow
+from workbench.gap_output import GapPrinter
 from workbench.output import Format, RowTable, note, print_json
 from workbench.paths import log_file
 from workbench.probe_output import ProbePrinter
@@ -68,6 +71,27 @@ def run_probe(settings: ProbeSettings, chosen: Format) -> int:
     experiment = probe(settings, window)
     code = _drive(experiment, Runner(Store), printer.show, printer.left_behind, printer.kept)
     return code or (0 if printer.calibrated else FAILED_EXIT)
+
+
+def run_gap(settings: GapSettings, chosen: Format) -> int:
+    """Take a pass apart and print its ladder; returns the exit code."""
+    planned = plan_gap(settings)
+    note(plan_words(planned))
+    printer = GapPrinter(chosen)
+    code = _drive(
+        gap(settings, load_transformers, TimedWindow()), Runner(Store), printer.show, printer.left_behind, printer.kept
+    )
+    return code or (FAILED_EXIT if printer.failure or printer.ladder is None else 0)
+
+
+def plan_words(planned: LoadPlan) -> str:
+    """What will run, what it needs and about how long it takes."""
+    need = planned.most_needed
+    return (
+        f"{planned.model.name}, {planned.weights} weights, {planned.settings.dtype}: "
+        f"{need.total / 1e9:.1f} GB needed of {planned.available / 1e9:.1f} GB free; "
+        f"about {format_duration(planned.seconds)} if this box is a slow one."
+    )
 
 
 def _plan(settings: SweepSettings | BatchSettings) -> Plan | BatchPlan:
@@ -179,12 +203,7 @@ class _Printer:
 
     def begin(self, planned: LoadPlan, earlier: Sequence[Row] = ()) -> None:
         """Say what will run, what it needs and about how long it takes, and print the rows it has already."""
-        need = planned.most_needed
-        note(
-            f"{planned.model.name}, {planned.weights} weights, {planned.settings.dtype}: "
-            f"{need.total / 1e9:.1f} GB needed of {planned.available / 1e9:.1f} GB free; "
-            f"about {format_duration(planned.seconds)} if this box is a slow one."
-        )
+        note(plan_words(planned))
         self._table = RowTable(BATCH if isinstance(planned, BatchPlan) else PREFILL_DECODE)
         for row in earlier:
             self._add(row)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 from workbench.errors import StoreError, WorkbenchError
-from workbench.experiments.events import Calibrated, Event, Finished, PointFailed, RowMeasured, Started
+from workbench.experiments.events import Calibrated, Event, Finished, LadderMeasured, PointFailed, RowMeasured, Started
 from workbench.hardware.heap import share_one_heap
 from workbench.runs import owner
 from workbench.runs.run import RunStatus
@@ -63,6 +63,8 @@ def drive(experiment: Experiment, cancel: CancelToken, store: Store, listener: L
                 case RowMeasured() | PointFailed():
                     store.add_row(event.row, event.samples)
                     rows += 1
+                case LadderMeasured():
+                    store.keep_ladder(event.run_id, event.ladder)
                 case Calibrated():
                     try:
                         store.add_calibration(event.calibration)

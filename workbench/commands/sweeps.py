@@ -1,4 +1,4 @@
-"""The commands that open the app or measure: none, probe, sweep and batch."""
+"""The commands that open the app or measure: none, probe, sweep, batch and gap."""
 
 import argparse
 import os
@@ -6,8 +6,8 @@ import sys
 
 from workbench.errors import SettingsError
 from workbench.experiments.probe import ProbeSettings
-from workbench.experiments.settings import BatchSettings, SweepSettings
-from workbench.headless import run_probe, run_sweeps
+from workbench.experiments.settings import BatchSettings, GapSettings, RunSettings, SweepSettings
+from workbench.headless import run_gap, run_probe, run_sweeps
 from workbench.output import Format, note
 from workbench.tracks import opened_on, track_settings
 
@@ -69,3 +69,20 @@ def batch(options: argparse.Namespace) -> int:
         for weights in options.weights
     ]
     return run_sweeps(settings, options.format)
+
+
+def gap(options: argparse.Namespace) -> int:
+    """Take one pass apart, from its ceiling to its measured time."""
+    settings = GapSettings(
+        model=options.model,
+        weights=options.weights[0],
+        context=options.context if options.prefill is None else options.prefill,
+        batch=options.batch,
+        prefill=options.prefill is not None,
+        seconds=options.seconds,
+        dtype=options.dtype,
+        device=options.device,
+        threads=options.threads,
+        track=RunSettings.track if options.track is None else opened_on(options.track).name,
+    )
+    return run_gap(settings, options.format)

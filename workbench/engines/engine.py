@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from workbench.experiments.gap.parts import Dissection
 from workbench.experiments.plan import LoadPlan
 from workbench.models.model import Model
 from workbench.quantity import Quantity
@@ -89,6 +90,12 @@ class LoadedModel(Protocol):
         """Prefill sequences of these lengths on a fresh cache, then time each of `steps` decode steps of them all.
 
         Raises Cancelled at a step or layer, and PointError where this batch could not be run.
+        """
+
+    def dissect(self, tokens: int, batch: int, seed: int, *, prefill: bool, cancel: CancelToken) -> Dissection:
+        """Record a decode step of sequences that hold `tokens` each, or a prefill of as many, for taking it apart.
+
+        Raises Cancelled at a layer, and PointError where the pass could not be run.
         """
 
     def close(self) -> None:

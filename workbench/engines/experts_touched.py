@@ -20,7 +20,7 @@ def counted_experts(network: torch.nn.Module, experts: int, used: int) -> Iterat
         if indices is not None:
             counts.append(int(torch.unique(indices).numel()))
 
-    hooks = [router.register_forward_hook(count) for router in _routers(network)]
+    hooks = [router.register_forward_hook(count) for router in routers(network)]
     try:
         yield counts
     finally:
@@ -28,7 +28,7 @@ def counted_experts(network: torch.nn.Module, experts: int, used: int) -> Iterat
             hook.remove()
 
 
-def _routers(network: torch.nn.Module) -> list[torch.nn.Module]:
+def routers(network: torch.nn.Module) -> list[torch.nn.Module]:
     """The modules that choose experts, without those inside another."""
     found: dict[str, torch.nn.Module] = {}
     for name, module in network.named_modules():

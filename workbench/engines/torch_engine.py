@@ -15,6 +15,7 @@ os.environ.setdefault("TQDM_DISABLE", "1")
 import torch
 import transformers
 
+from workbench.engines import narrow
 from workbench.engines.device import (
     Synchronise,
     choose_device,
@@ -24,10 +25,12 @@ from workbench.engines.device import (
     held_back_bytes,
     synchroniser,
 )
+from workbench.engines.dissection import Pass, PassDissection
 from workbench.engines.engine import BatchTiming, BoxRates, EngineLabels, PointError, RequestTiming
 from workbench.engines.experts_touched import counted_experts
 from workbench.engines.loading import is_out_of_memory, load_model
 from workbench.experiments.batch_plan import pass_columns
+from workbench.experiments.gap.parts import Dissection
 from workbench.experiments.plan import LoadPlan, check_memory
 from workbench.experiments.settings import Weights
 from workbench.hardware.machine import available_bytes, resident_bytes, usable_cores
@@ -41,6 +44,8 @@ CACHE_NAMES = ("cache", "past_key_values", "cache_params")
 """What transformers calls the cache: since 5.24, before it, and in state-space models."""
 MOST_HELD_BACK = 256_000_000
 """Bytes the C library may keep between requests: giving back less than this would cost the next one page faults."""
+SHORT_TOKENS = 2
+"""Tokens of a prefill so short that next to nothing of it grows with them."""
 
 Timing = TypeVar("Timing")
 
@@ -163,6 +168,34 @@ class TorchModel:
         finally:
             # What one batch held is none of the next one's peak, and the next may need all of it.
             free_cached(self._device)
+
+    def dissect(self, tokens: int, batch: int, seed: int, *, prefill: bool, cancel: CancelToken) -> Dissection:
+        """Record a decode step of sequences that hold `tokens` each, or a prefill of as many, for taking it apart."""
+        self._cancel = cancel
+        return self._explained(lambda: self._dissection(tokens, batch, seed, prefill))
+
+    def _dissection(self, tokens: int, batch: int, seed: int, prefill: bool) -> Dissection:
+        ids = self._tokens(batch, tokens if prefill else 1, seed)
+        full = self._dissected(self._network, ids, 0 if prefill else tokens)
+        short = None
+        if batch > 1 or (prefill and tokens > SHORT_TOKENS):
+            few = ids[:1, :SHORT_TOKENS]
+            short = self._dissected(self._network, few, 0 if prefill else min(tokens, narrow.CONTEXT))
+        network = narrow.narrow_network(self._network)
+        if network is None:
+            return Dissection(full, short, None)
+        few = torch.zeros((1, SHORT_TOKENS if prefill else 1), dtype=ids.dtype, device=self._device)
+        return Dissection(full, short, self._dissected(network, few, 0 if prefill else narrow.CONTEXT))
+
+    def _dissected(self, network: Any, ids: torch.Tensor, context: int) -> PassDissection:
+        """One pass of a network of this model's class."""
+
+        def forward(tokens: torch.Tensor, cache: Any) -> Any:
+            held = {} if cache is None else {self._cache_name: cache}
+            return network(input_ids=tokens, use_cache=True, **self._last_only, **held)
+
+        run = Pass(network, forward, self._cache_of, ids, context, clocks_in_place=self._device.type == "cpu")
+        return PassDissection(run, self._synchronise, self._clock)
 
     def _explained(self, timed: Callable[[], Timing]) -> Timing:
         """What `timed` returns; PointError where it fails, once the memory it took has been given back."""

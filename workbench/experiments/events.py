@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from workbench.hardware.calibration import Calibration, Cell
 from workbench.quantity import Quantity
+from workbench.runs.ladder import Ladder
 from workbench.runs.row import Row, Samples
 from workbench.runs.run import Run, RunStatus
 
@@ -101,4 +102,12 @@ class Calibrated:
     calibration: Calibration
 
 
-Event = Started | Predicted | Progress | RowMeasured | PointFailed | Finished | CellMeasured | Calibrated
+@dataclass(frozen=True)
+class LadderMeasured:
+    """The ladder of a run's pass as its rounds show it so far; the next one replaces it."""
+
+    run_id: str
+    ladder: Ladder
+
+
+Event = Started | Predicted | Progress | RowMeasured | PointFailed | Finished | CellMeasured | Calibrated | LadderMeasured

@@ -9,6 +9,7 @@ from statistics import mean, median
 from workbench.engines.engine import BatchTiming, BoxRates, EngineLabels, LoadedModel, RequestTiming
 from workbench.errors import SettingsError
 from workbench.experiments.events import Event, PointFailed, RowMeasured
+from workbench.experiments.gap.parts import Dissection
 from workbench.experiments.measured_run import Load
 from workbench.experiments.plan import Plan, check_before_loading, plan
 from workbench.experiments.prefill_decode import sweep
@@ -133,6 +134,10 @@ class SteppedModel:
     def batch(self, lengths: Sequence[int], steps: int, seed: int, cancel: CancelToken) -> BatchTiming:
         """As the engine has it."""
         return self.loaded.batch(lengths, steps, seed, cancel)
+
+    def dissect(self, tokens: int, batch: int, seed: int, *, prefill: bool, cancel: CancelToken) -> Dissection:
+        """As the engine has it."""
+        return self.loaded.dissect(tokens, batch, seed, prefill=prefill, cancel=cancel)
 
     def close(self) -> None:
         """Stay loaded for the next condition."""

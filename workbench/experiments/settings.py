@@ -89,7 +89,25 @@ class BatchSettings(RunSettings):
         return self.steps + 1
 
 
-def check_settings(settings: SweepSettings | BatchSettings) -> None:
+@dataclass(frozen=True)
+class GapSettings(RunSettings):
+    """A pass taken apart: a decode step of `batch` sequences that hold `context` tokens each.
+
+    With `prefill` it is a prefill of `context` tokens of each. Measuring takes about `seconds`, and five rounds at least.
+    """
+
+    context: int = 256
+    batch: int = 1
+    prefill: bool = False
+    seconds: float = 30.0
+
+    @property
+    def new_tokens(self) -> int:
+        """Tokens beyond the context that the cache may come to hold."""
+        return 2
+
+
+def check_settings(settings: SweepSettings | BatchSettings | GapSettings) -> None:
     """Raise SettingsError where a setting is out of range or unknown; needs no model."""
     if settings.dtype not in DTYPE_BYTES:
         raise SettingsError(unknown_name("dtype", settings.dtype, DTYPE_BYTES))
@@ -117,6 +135,11 @@ def check_settings(settings: SweepSettings | BatchSettings) -> None:
                     "is beyond any box."
                 )
             _at_least(1, settings.steps, "The number of steps", "")
+        case GapSettings():
+            _at_least(1, settings.context, "The context", "")
+            _at_least(1, settings.batch, "The batch", "")
+            if not settings.seconds > 0:
+                raise SettingsError(f"The seconds of measuring are {settings.seconds:g}; they must be above zero.")
     if settings.threads is not None:
         _at_least(1, settings.threads, "The number of threads", "")
         most = THREADS_PER_CORE * usable_cores()
@@ -133,7 +156,7 @@ def check_device(name: str) -> None:
         raise SettingsError(unknown_name("device", name, DEVICES))
 
 
-def check_context(settings: SweepSettings | BatchSettings, model: Model) -> None:
+def check_context(settings: SweepSettings | BatchSettings | GapSettings, model: Model) -> None:
     """Raise SettingsError where a sequence with its new tokens is longer than the model's context."""
     limit = model.context_limit
     match settings:
@@ -148,6 +171,10 @@ def check_context(settings: SweepSettings | BatchSettings, model: Model) -> None
             if settings.mixed:
                 most = 2 * most // 3
             way_out = f"Use contexts up to {most:,}." if most > 0 else "Use fewer steps."
+        case GapSettings():
+            longest, most = settings.context, limit - settings.new_tokens
+            what = "prompt" if settings.prefill else "sequence"
+            way_out = f"Use a context up to {most:,}."
     if longest + settings.new_tokens > limit:
         raise SettingsError(
             f"A {what} of {longest:,} tokens and {settings.new_tokens} new ones are longer than the context of "

@@ -7,7 +7,7 @@ from typing import Any
 from workbench.quantity import Origin, Quantity, Unit
 from workbench.record import format_cell_number
 
-PREFILL_DECODE, BATCH = "prefill_decode", "batch"
+PREFILL_DECODE, BATCH, GAP = "prefill_decode", "batch", "gap"
 """The kinds of experiment that rows come from."""
 
 
@@ -382,7 +382,25 @@ BATCH_TABLE: tuple[str, ...] = (
 )
 """The columns of the batch table, on screen and on the command line."""
 
-POINT_COLUMNS: Mapping[str, tuple[str, ...]] = {PREFILL_DECODE: ("prompt_tokens",), BATCH: ("prompt_tokens", "batch")}
+GAP_TABLE: tuple[str, ...] = (
+    "prompt_tokens",
+    "batch",
+    "ttft_ms",
+    "tpot_ms",
+    "tpot_median_ms",
+    "bytes_per_step",
+    "ceiling_share",
+    "bound_by",
+)
+"""The columns of the pass that was taken apart, on the command line."""
+
+TABLES: Mapping[str, tuple[str, ...]] = {PREFILL_DECODE: SWEEP_TABLE, BATCH: BATCH_TABLE, GAP: GAP_TABLE}
+
+POINT_COLUMNS: Mapping[str, tuple[str, ...]] = {
+    PREFILL_DECODE: ("prompt_tokens",),
+    BATCH: ("prompt_tokens", "batch"),
+    GAP: ("prompt_tokens", "batch"),
+}
 """The columns that tell the points of a run apart."""
 
 
@@ -393,7 +411,7 @@ def point_of(row: Row) -> tuple[int, ...]:
 
 def table_columns(kind: str) -> tuple[Column, ...]:
     """The columns of the table of a kind's rows."""
-    return tuple(COLUMN[name].of_kind(kind) for name in (BATCH_TABLE if kind == BATCH else SWEEP_TABLE))
+    return tuple(COLUMN[name].of_kind(kind) for name in TABLES[kind])
 
 
 @dataclass(frozen=True)

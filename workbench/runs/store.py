@@ -13,10 +13,11 @@ from workbench.errors import StoreError, unknown_name
 from workbench.hardware.calibration import Calibration
 from workbench.paths import data_folder
 from workbench.runs import owner
+from workbench.runs.ladder import Ladder
 from workbench.runs.row import COLUMNS, Row, Samples
 from workbench.runs.run import Run, RunStatus
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 BUSY_TIMEOUT_S = 10.0
 LEFT_NOTE = "the workbench was left while it ran"
 _SQL_TYPES = {str: "TEXT", int: "INTEGER", float: "REAL"}
@@ -147,6 +148,25 @@ class Store:
         known = [calibration for calibration in calibrations if calibration.read is not None]
         return sorted(known, key=lambda calibration: not calibration.reads_all)
 
+    def keep_ladder(self, run_id: str, ladder: Ladder) -> None:
+        """Commit the ladder of a run, in the place of one of fewer rounds."""
+        with self._transaction():
+            self._connection.execute(
+                "INSERT OR REPLACE INTO ladders (run_id, data) VALUES (?, ?)",
+                (run_id, msgspec.json.encode(ladder).decode()),
+            )
+
+    def ladder(self, run_id: str) -> Ladder | None:
+        """The ladder of a run; None where it has none, or one that another version of the workbench wrote."""
+        with self._explained("read"):
+            found = self._connection.execute("SELECT data FROM ladders WHERE run_id = ?", (run_id,)).fetchone()
+        if found is None:
+            return None
+        try:
+            return msgspec.json.decode(found["data"], type=Ladder)
+        except msgspec.DecodeError:
+            return None
+
     def end_run(self, run_id: str, status: RunStatus, note: str = "") -> None:
         """Commit how a run ended."""
         with self._transaction():
@@ -164,6 +184,7 @@ class Store:
         """Take a run and its rows out."""
         with self._transaction():
             self._connection.execute("DELETE FROM rows WHERE run_id = ?", (run_id,))
+            self._connection.execute("DELETE FROM ladders WHERE run_id = ?", (run_id,))
             self._connection.execute("DELETE FROM runs WHERE run_id = ?", (run_id,))
 
     def runs(self) -> list[Run]:
@@ -234,6 +255,7 @@ class Store:
                 " (calibration_id TEXT PRIMARY KEY, machine TEXT NOT NULL, device TEXT NOT NULL,"
                 " taken_at TEXT NOT NULL, data TEXT NOT NULL)"
             )
+            self._connection.execute("CREATE TABLE IF NOT EXISTS ladders (run_id TEXT PRIMARY KEY, data TEXT NOT NULL)")
             self._connection.execute("CREATE INDEX IF NOT EXISTS rows_of_run ON rows (run_id)")
             for table, column in self._missing_columns():
                 self._connection.execute(f"ALTER TABLE {table} ADD COLUMN {column}")

@@ -1,0 +1,77 @@
+"""The least each part of a pass can take: the bytes it must read and the operations it must do, at B and C."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from workbench.ceilings import decode, kv_cache, prefill
+from workbench.experiments.gap.parts import Part
+from workbench.models.model import DTYPE_BYTES, Model
+from workbench.quantity import Quantity, Unit, arithmetic
+
+
+@dataclass(frozen=True)
+class Work:
+    """Bytes a part must read and operations it must do."""
+
+    bytes: float
+    flop: float
+
+
+def decode_work(model: Model, t: int, b: int, dtype: str) -> Mapping[Part, Work]:
+    """The work of one decode step of b sequences that attend to t tokens each, by part."""
+    W, F = decode.weights_read(model, b).value, decode.step_flop(model, t, b).value
+    head = _head_bytes(model, dtype)
+    attention = b * decode.attention_flop(model, t)
+    return {
+        Part.WEIGHTS: Work(W - head, F - attention - 2 * b * model.head_parameters),
+        Part.HEAD: Work(head, 2 * b * model.head_parameters),
+        Part.ATTENTION: Work(kv_cache.cache_bytes(model, t, DTYPE_BYTES[dtype], b), attention),
+    }
+
+
+def prefill_work(model: Model, n: int, b: int, dtype: str) -> Mapping[Part, Work]:
+    """The work of a prefill of n tokens of each of b sequences, by part; the head runs for the last position only."""
+    W, F = decode.weights_read(model, n * b).value, prefill.flop(model, n, b).value
+    head = _head_bytes(model, dtype)
+    attention = b * prefill.attention_flop(model, n)
+    return {
+        Part.WEIGHTS: Work(W - head, F - attention - 2 * b * model.head_parameters),
+        Part.HEAD: Work(head, 2 * b * model.head_parameters),
+        Part.ATTENTION: Work(0.0, attention),
+    }
+
+
+def _head_bytes(model: Model, dtype: str) -> float:
+    return min(float(model.read_bytes_per_token), model.head_parameters * DTYPE_BYTES[dtype])
+
+
+@dataclass(frozen=True)
+class Floor:
+    """The least seconds of a pass and of its parts, by the clock that binds the whole: its bytes or its maths."""
+
+    parts_s: Mapping[Part, float]
+    by_maths: bool
+
+    @property
+    def total_s(self) -> float:
+        """The ceiling of the pass, as a time."""
+        return sum(self.parts_s.values())
+
+
+def floor(work: Mapping[Part, Work], B: float, C: float | None) -> Floor:
+    """max(bytes/B, F/C) of the whole, and each part's share of the greater: their sum is the ceiling."""
+    moved, F = sum(each.bytes for each in work.values()), sum(each.flop for each in work.values())
+    by_maths = C is not None and moved / B < F / C
+    if by_maths and C is not None:
+        return Floor({part: each.flop / C for part, each in work.items()}, by_maths)
+    return Floor({part: each.bytes / B for part, each in work.items()}, by_maths)
+
+
+def ceiling(work: Mapping[Part, Work], B: Quantity, C: Quantity | None) -> Quantity:
+    """The ceiling of the pass as a time that carries what it was computed from."""
+    least = floor(work, B.value, None if C is None else C.value)
+    moved = arithmetic("bytes the pass must read", sum(each.bytes for each in work.values()), Unit.BYTES, "W + b·k·t")
+    F = arithmetic("operations of the pass", sum(each.flop for each in work.values()), Unit.FLOP, "F")
+    inputs = (moved, B) if C is None else (moved, F, B, C)
+    formula = "(W + b·k·t) / B" if C is None else "max((W + b·k·t) / B, F / C)"
+    return arithmetic("least time of the pass", least.total_s, Unit.SECONDS, "ceiling", formula, inputs)

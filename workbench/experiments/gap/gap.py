@@ -1,0 +1,256 @@
+"""Taking a pass apart: interleaved rounds of the pass whole, without its parts, and each part alone."""
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from statistics import median
+
+from workbench.ceilings import decode, kv_cache, prefill
+from workbench.ceilings.batch import limit
+from workbench.engines.engine import BoxRates, PointError
+from workbench.experiments.events import (
+    Event,
+    LadderMeasured,
+    PointFailed,
+    PointFloor,
+    Predicted,
+    Progress,
+    RowMeasured,
+)
+from workbench.experiments.gap.floors import Work, decode_work, prefill_work
+from workbench.experiments.gap.gap_plan import LEAST_ROUNDS, GapPlan, pass_seconds, plan_gap
+from workbench.experiments.gap.ladder import Rates, Round, ladder
+from workbench.experiments.gap.parts import Dissection, Part, Sample
+from workbench.experiments.gap.verdict import verdict
+from workbench.experiments.measured_run import Around, Load, MeasuredRun, measured_run, point_row
+from workbench.experiments.settings import GapSettings
+from workbench.experiments.window import TimedWindow
+from workbench.hardware.device import Device
+from workbench.hardware.machine import THIS_MACHINE
+from workbench.models.model import DTYPE_BYTES
+from workbench.quantity import Origin, Quantity, Unit
+from workbench.runner import Experiment
+from workbench.runs.basis import Basis, on_basis
+from workbench.runs.ladder import DECODE, PREFILL, Ladder
+from workbench.runs.measured_device import calibrated_product, device_named
+from workbench.runs.row import GAP, Row, Samples
+from workbench.tracks import load_tracks, track_named
+
+SEED = 7
+MOST_ROUNDS = 60
+PEAK_ROWS = 1024
+CHANGED = "the pass gives other logits than before it was taken apart: this ladder can't be trusted"
+
+
+def gap(settings: GapSettings, load: Load, window: TimedWindow) -> Experiment:
+    """The experiment that takes a pass of `settings` apart on what `load` makes ready, inside `window`.
+
+    It raises SettingsError, ModelError and MemoryRefused before it starts.
+    """
+
+    def stopped(_planned: GapPlan, rows: list[Row]) -> str:
+        return "" if rows else "stopped before the ladder was complete"
+
+    return measured_run(GAP, lambda: plan_gap(settings), load, window, _measure, lambda _: (), stopped)
+
+
+def work_of(planned: GapPlan) -> dict[Part, Work]:
+    """What each part of the planned pass must read and do."""
+    settings, model = planned.settings, planned.resident
+    if settings.prefill:
+        return dict(prefill_work(model, settings.context, settings.batch, settings.dtype))
+    return dict(decode_work(model, settings.context + 1, settings.batch, settings.dtype))
+
+
+def _measure(sweep: MeasuredRun[GapPlan]) -> Iterator[Event]:
+    planned, settings = sweep.planned, sweep.planned.settings
+    yield Progress("reading the box's rates", points=1)
+    rates = sweep.read(sweep.loaded.box_rates)
+    sweep.cancel.check()
+    yield Predicted(
+        floors=(_floor(planned, rates),),
+        read_rate=rates.read,
+        product_rate=rates.product,
+        resident_bytes=planned.need.total,
+    )
+    yield Progress("recording the pass", points=1, prompt_tokens=settings.context, batch=settings.batch)
+    sweep.begin_point()
+    rounds: list[Round] = []
+    try:
+        dissection = sweep.loaded.dissect(
+            settings.context, settings.batch, SEED, prefill=settings.prefill, cancel=sweep.cancel
+        )
+        yield from _rounds(sweep, dissection, rates, rounds)
+    except PointError as error:
+        row = _row(sweep, (), Around(rates.read, rates.read, rates.product))
+        yield PointFailed(replace(row, status=f"failed: {error}"), Samples(), str(error))
+        return
+    after = sweep.read(sweep.loaded.box_rates)
+    notes = () if dissection.full.unchanged() else (CHANGED,)
+    found = _ladder(sweep, rounds, (rates, after), (*notes, *_notes(dissection)))
+    wholes = [sample.wall_s for each in rounds for sample in each.wholes]
+    row = _row(sweep, wholes, Around(rates.read, after.read, after.product))
+    samples = Samples(ttft_s=tuple(wholes)) if settings.prefill else Samples(tpot_s=tuple(wholes))
+    yield LadderMeasured(sweep.run.run_id, found)
+    yield RowMeasured(row, samples)
+
+
+def _rounds(
+    sweep: MeasuredRun[GapPlan], dissection: Dissection, rates: BoxRates, rounds: list[Round]
+) -> Iterator[Event]:
+    """Measure rounds until the time is up, five at least, with the ladder as it stands after each."""
+    began, limit_s = time.monotonic(), sweep.planned.settings.seconds
+    while len(rounds) < MOST_ROUNDS:
+        spent = time.monotonic() - began
+        if len(rounds) >= LEAST_ROUNDS and spent * (1 + 1 / len(rounds)) > limit_s:
+            break
+        left = max(limit_s - spent, (LEAST_ROUNDS - len(rounds)) * spent / len(rounds)) if rounds else None
+        yield Progress(
+            "measuring",
+            1,
+            1,
+            len(rounds) + 1,
+            max(LEAST_ROUNDS, len(rounds) + 1),
+            sweep.planned.settings.context,
+            left,
+            sweep.planned.settings.batch,
+        )
+        rounds.append(_round(sweep, dissection, list(Part) if len(rounds) % 2 else list(reversed(Part))))
+        yield LadderMeasured(sweep.run.run_id, _ladder(sweep, rounds, (rates,), _notes(dissection)))
+
+
+def _round(sweep: MeasuredRun[GapPlan], dissection: Dissection, order: Sequence[Part]) -> Round:
+    """One round: each part left out between two whole passes, which it shares with the next; then the rest."""
+    full, short, narrow = dissection.full, dissection.short, dissection.narrow
+    every = tuple(Part)
+    wholes, left_out_s, alone = [sweep.timed(full.whole)], {}, {}
+    for part in order:
+        sweep.cancel.check()
+
+        def paired(part: Part = part) -> tuple[Sample, Sample]:
+            return full.without([part]), full.whole()
+
+        out, after = sweep.timed(paired)
+        left_out_s[part] = (wholes[-1].own_s + after.own_s) / 2 - out.own_s
+        wholes.append(after)
+        alone[part] = sweep.timed(lambda part=part: full.alone(part))  # type: ignore[misc]
+    sweep.cancel.check()
+    return Round(
+        wholes=tuple(wholes),
+        alone=alone,
+        left_out_s=left_out_s,
+        in_place=sweep.timed(full.in_place),
+        empty=sweep.timed(lambda: full.without(every)),
+        short_in_place=None if short is None else sweep.timed(short.in_place),
+        short_empty=None if short is None else sweep.timed(lambda: short.without(every)),
+        narrow_in_place=None if narrow is None else sweep.timed(narrow.in_place),
+        B=sweep.read(sweep.loaded.read_again).value,
+    )
+
+
+def _ladder(
+    sweep: MeasuredRun[GapPlan], rounds: Sequence[Round], taken: Sequence[BoxRates], notes: tuple[str, ...]
+) -> Ladder:
+    planned, settings = sweep.planned, sweep.planned.settings
+    found = ladder(
+        PREFILL if settings.prefill else DECODE,
+        settings.context,
+        settings.batch,
+        work_of(planned),
+        rounds,
+        _rates(sweep, rounds, taken),
+    )
+    found = replace(found, notes=notes)
+    return replace(found, verdict=verdict(found))
+
+
+def _rates(sweep: MeasuredRun[GapPlan], rounds: Sequence[Round], taken: Sequence[BoxRates]) -> Rates:
+    """The box at its quietest: what the probe found, or the best of this run where that is more."""
+    dtype = sweep.planned.settings.dtype
+    best = max((each.B for each in rounds), default=0.0)
+    here = Quantity("best read rate of this run", best, Unit.BYTES_PER_SECOND, Origin.MEASURED, "B")
+    reads = [here, *(rates.read for rates in taken)]
+    if sweep.calibrated_gb_per_s is not None:
+        probed = sweep.calibrated_gb_per_s * 1e9
+        reads.append(Quantity("read rate of the probe", probed, Unit.BYTES_PER_SECOND, Origin.MEASURED, "B"))
+    products = [rates.product for rates in taken]
+    probed_product = calibrated_product(sweep.loaded.labels.device, dtype, PEAK_ROWS)
+    vendor = _vendor(sweep.planned.settings.track)
+    return Rates(
+        quiet_read=max(reads, key=lambda rate: rate.value),
+        quiet_product=max([*products, *filter(None, [probed_product])], key=lambda rate: rate.value),
+        product=median(rate.value for rate in products),
+        vendor_read=None if vendor is None else vendor.bandwidth,
+        vendor_product=None if vendor is None else vendor.compute_for(dtype),
+    )
+
+
+def _vendor(track: str) -> Device | None:
+    """The device of the track, with the figures its vendor prints; None for this machine, which has none."""
+    found = track_named(track, load_tracks())
+    hardware = track if found is None else found.hardware
+    return None if hardware == THIS_MACHINE else device_named(hardware)
+
+
+def _notes(dissection: Dissection) -> tuple[str, ...]:
+    if dissection.narrow is not None:
+        return ()
+    return (
+        "a model of this family can't be built at negligible width: the framework is timed two ways instead of three",
+    )
+
+
+def _floor(planned: GapPlan, rates: BoxRates) -> PointFloor:
+    settings, seconds = planned.settings, pass_seconds(planned.settings, planned.resident, rates.read, rates.product)
+    ttft = (
+        seconds if settings.prefill else prefill.seconds(planned.resident, settings.context, rates.read, rates.product)
+    )
+    return PointFloor(settings.context, ttft, seconds, settings.batch, memory_bytes=planned.need.total)
+
+
+def _row(sweep: MeasuredRun[GapPlan], seconds: Sequence[float], rates: Around) -> Row:
+    planned, settings, model = sweep.planned, sweep.planned.settings, sweep.planned.resident
+    b, t = settings.batch, settings.context + (0 if settings.prefill else 1)
+    element_bytes = DTYPE_BYTES[settings.dtype]
+    W, kt = decode.weights_read(model, b).value, kv_cache.cache_bytes(model, t, element_bytes, b)
+    F = decode.step_flop(model, t, b).value
+    about: dict[str, object] = {}
+    if settings.prefill:
+        about["bound_by"] = prefill.binding_clock(model, settings.context, rates.read.value, rates.product.value)
+        about["prefill_flop"] = int(prefill.flop(model, settings.context, b).value)
+    else:
+        about["bound_by"] = limit(W, kt, F, rates.read.value, rates.product.value)
+        about["bytes_per_step"] = int(W + kt)
+    row = point_row(
+        sweep,
+        rates,
+        prompt_tokens=settings.context,
+        context_tokens=t,
+        batch=b,
+        new_tokens=1,
+        repeats=len(seconds),
+        weight_bytes=int(W),
+        cache_bytes=kt,
+        predicted_resident_bytes=planned.need.total,
+        **about,
+    )
+    if seconds and settings.prefill:
+        least = min(seconds)
+        row = replace(
+            row,
+            ttft_ms=least * 1e3,
+            ttft_median_ms=median(seconds) * 1e3,
+            prompt_tokens_per_s=b * settings.context / least,
+            prefill_gflop_per_s=(row.prefill_flop or 0) / least / 1e9,
+        )
+    elif seconds:
+        step = median(seconds)
+        row = replace(
+            row,
+            tpot_ms=min(seconds) * 1e3,
+            tpot_median_ms=step * 1e3,
+            step_ms=step * 1e3,
+            decode_tokens_per_s=1 / step,
+            total_tokens_per_s=b / step,
+        )
+    return on_basis(row, Basis.MINUTE)

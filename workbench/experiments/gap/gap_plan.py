@@ -1,0 +1,74 @@
+"""What taking a pass apart would need and take, known before anything is loaded."""
+
+from dataclasses import dataclass
+
+from workbench.ceilings import decode, prefill
+from workbench.ceilings.memory_fit import MemoryNeed, memory_need
+from workbench.experiments.plan import LoadPlan, loading_seconds
+from workbench.experiments.settings import GapSettings, check_context, check_settings, resolved_weights
+from workbench.hardware.machine import available_bytes, usable_cores
+from workbench.models.model import DTYPE_BYTES, Model
+from workbench.models.resolve import resolve
+from workbench.quantity import Quantity
+from workbench.runs.measured_device import ASSUMED_READ, assumed_compute
+
+FIRST_TOKENS = 8
+"""Tokens really prefilled for a decode step's cache."""
+PASSES_IN_ROUND = 18
+LEAST_ROUNDS = 5
+
+
+@dataclass(frozen=True)
+class GapPlan(LoadPlan):
+    """The plan of a pass that is taken apart."""
+
+    settings: GapSettings
+
+    def need_in(self, dtype: str) -> MemoryNeed:
+        """The need of the same pass in another dtype."""
+        return _need(self.settings, self.model.in_dtype(dtype), dtype)
+
+    @property
+    def cache_words(self) -> str:
+        """Every sequence's tokens."""
+        return f"of {self.settings.batch:,} × {self.settings.context:,} tokens"
+
+    @property
+    def shorter(self) -> str:
+        """What would fit is not searched for."""
+        return ""
+
+
+def plan_gap(settings: GapSettings) -> GapPlan:
+    """Resolve and check a gap; raises SettingsError or ModelError, and leaves memory to `check_memory`."""
+    check_settings(settings)
+    model = resolve(settings.model)
+    weights = resolved_weights(settings, model)
+    check_context(settings, model)
+    resident = model.in_dtype(settings.dtype)
+    C = assumed_compute(settings.threads or usable_cores())
+    least = LEAST_ROUNDS * PASSES_IN_ROUND * pass_seconds(settings, resident, ASSUMED_READ, C).value
+    return GapPlan(
+        settings=settings,
+        model=model,
+        resident=resident,
+        weights=weights,
+        need=_need(settings, resident, settings.dtype),
+        available=available_bytes(),
+        seconds=loading_seconds(resident, weights) + max(settings.seconds, least),
+    )
+
+
+def pass_seconds(settings: GapSettings, model: Model, B: Quantity, C: Quantity) -> Quantity:
+    """The least seconds of the pass."""
+    if settings.prefill:
+        return prefill.seconds(model, settings.context, B, C, settings.batch)
+    return decode.step_seconds(model, settings.context + 1, DTYPE_BYTES[settings.dtype], B, C, settings.batch)
+
+
+def _need(settings: GapSettings, resident: Model, dtype: str) -> MemoryNeed:
+    together = settings.batch * (settings.context if settings.prefill else min(FIRST_TOKENS, settings.context))
+    element_bytes = DTYPE_BYTES[dtype]
+    return memory_need(
+        resident, settings.context, settings.new_tokens, element_bytes, settings.batch, pass_tokens=together
+    )

@@ -1,0 +1,262 @@
+"""The ladder from rounds of measurements: what each part adds to its floor, and what is left over.
+
+A part is timed in up to three ways: alone, by replaying its calls; by leaving it out of the running pass; and in place,
+by a clock around its calls inside the pass. Each has an error of its own: replayed, a part finds the memory near the
+cores as it left it itself; left out, it also spares the others the memory it would have displaced; in place, the clock
+is part of what it times. The rung is the middle one of the ways' medians, and its interval covers all of them.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from workbench.experiments.gap.floors import Floor, Work, ceiling, floor
+from workbench.experiments.gap.parts import InPlace, Part, Sample
+from workbench.experiments.statistics import Interval, bootstrap_interval
+from workbench.quantity import Origin, Quantity, Unit, arithmetic
+from workbench.runs.ladder import REMAINDER, Ladder, Rung
+
+RESAMPLES = 400
+FRAMEWORK = "framework: dispatch and Python"
+OTHER_LOAD = "other load on the machine"
+BELOW_VENDOR = "rates below the vendor's figures"
+
+
+@dataclass(frozen=True)
+class Round:
+    """One interleaved round: the pass whole, several times; each part every way; and the box's B meanwhile.
+
+    `left_out` are a part's seconds as the passes before and after took longer than the one without it. `empty` is the
+    pass with every part left out of it. `short` and `narrow` are the same of the short pass and the narrow model.
+    """
+
+    wholes: tuple[Sample, ...]
+    alone: Mapping[Part, Sample]
+    left_out_s: Mapping[Part, float]
+    in_place: InPlace | None
+    empty: Sample
+    short_in_place: InPlace | None
+    short_empty: Sample | None
+    narrow_in_place: InPlace | None
+    B: float
+
+
+@dataclass(frozen=True)
+class Rates:
+    """The box's rates: B and C at its quietest, C of this run, and the vendor's, None where no figure of his is known.
+
+    `quiet_read` is the probe's or the best of this run, whichever is greater.
+    """
+
+    quiet_read: Quantity
+    quiet_product: Quantity
+    product: float
+    vendor_read: Quantity | None = None
+    vendor_product: Quantity | None = None
+
+
+Way = Callable[[Sequence[Round]], float | None]
+
+
+def ladder(
+    phase: str, tokens: int, batch: int, work: Mapping[Part, Work], rounds: Sequence[Round], rates: Rates
+) -> Ladder:
+    """The ladder of a pass with this work, from these rounds; raises ValueError where there are none.
+
+    Ceiling, rungs and remainder add up to the measured time exactly.
+    """
+    if not rounds:
+        raise ValueError("a ladder needs at least one round")
+    top = ceiling(work, rates.vendor_read or rates.quiet_read, rates.vendor_product or rates.quiet_product)
+    quiet = floor(work, rates.quiet_read.value, rates.quiet_product.value)
+    usual = floor(work, _usual_read(rounds), rates.product)
+    rungs = [_rates_below(top, quiet, rates)] if rates.vendor_read is not None else []
+    for part in Part:
+        rungs.append(_rung(part, _ways(part), rounds, usual.parts_s.get(part, 0.0), usual))
+        if part is Part.ELEMENTWISE:
+            rungs.append(_rung(FRAMEWORK, _FRAMEWORK_WAYS, rounds, 0.0, usual))
+    rungs.append(_other_load(work, rounds, rates, quiet, usual))
+    seconds = _measured(rounds)
+    measured = Quantity(
+        "measured time of the pass",
+        seconds,
+        Unit.SECONDS,
+        Origin.MEASURED,
+        "measured",
+        source=f"median of {sum(len(each.wholes) for each in rounds)} passes in {len(rounds)} rounds",
+    )
+    return Ladder(phase, tokens, batch, top, measured, tuple(rungs), _remainder(top, rungs, rounds), len(rounds))
+
+
+def _measured(rounds: Sequence[Round]) -> float:
+    return median(sample.wall_s for each in rounds for sample in each.wholes)
+
+
+def _own(rounds: Sequence[Round]) -> float:
+    return median(sample.own_s for each in rounds for sample in each.wholes)
+
+
+def _usual_read(rounds: Sequence[Round]) -> float:
+    return median(each.B for each in rounds)
+
+
+def _ways(part: Part) -> Mapping[str, Way]:
+    """The part's seconds each way; what elementwise work is done between the calls counts with the elementwise part."""
+    inline = part is Part.ELEMENTWISE
+    return {
+        "alone, replayed": lambda rounds: (
+            median(each.alone[part].own_s for each in rounds) + (_inline_empty(rounds) if inline else 0.0)
+        ),
+        "left out of the pass": lambda rounds: (
+            median(each.left_out_s[part] for each in rounds) + (_inline_empty(rounds) if inline else 0.0)
+        ),
+        "in place": lambda rounds: (
+            None
+            if any(each.in_place is None for each in rounds)
+            else median(each.in_place.own_s(part) for each in rounds if each.in_place is not None)
+            + (_inline_in_place(rounds) if inline else 0.0)
+        ),
+    }
+
+
+def _inline_empty(rounds: Sequence[Round]) -> float:
+    """Seconds that what is between the parts grows by from the short pass to the pass, with every part left out."""
+    grown = [each.empty.own_s - each.short_empty.own_s for each in rounds if each.short_empty is not None]
+    return max(0.0, median(grown)) if grown else 0.0
+
+
+def _inline_in_place(rounds: Sequence[Round]) -> float:
+    """The same, as the clocks around the parts leave it."""
+    grown = [
+        each.in_place.between_s - each.short_in_place.between_s
+        for each in rounds
+        if each.in_place is not None and each.short_in_place is not None
+    ]
+    return max(0.0, median(grown)) if grown else 0.0
+
+
+_FRAMEWORK_WAYS: Mapping[str, Way] = {
+    "with every part left out": lambda rounds: median((each.short_empty or each.empty).own_s for each in rounds),
+    "between the parts, in place": lambda rounds: _between(rounds),
+    "at negligible width": lambda rounds: _narrow(rounds),
+}
+
+
+def _between(rounds: Sequence[Round]) -> float | None:
+    found = [each.short_in_place or each.in_place for each in rounds]
+    known = [each.between_s for each in found if each is not None]
+    return median(known) if known else None
+
+
+def _narrow(rounds: Sequence[Round]) -> float | None:
+    known = [each.narrow_in_place.between_s for each in rounds if each.narrow_in_place is not None]
+    return median(known) if known else None
+
+
+def _rung(name: str, ways: Mapping[str, Way], rounds: Sequence[Round], floor_s: float, usual: Floor) -> Rung:
+    found = {way: seconds for way, of in ways.items() if (seconds := of(rounds)) is not None}
+    intervals = [_interval(rounds, ways[way]) for way in found]
+    inputs = [Quantity(way, seconds, Unit.SECONDS, Origin.MEASURED) for way, seconds in found.items()]
+    at = "operations at C" if usual.by_maths else "bytes at B"
+    if floor_s:
+        inputs.append(arithmetic(f"its {at}", floor_s, Unit.SECONDS, "floor"))
+    time = Quantity(
+        name,
+        median(found.values()) - floor_s,
+        Unit.SECONDS,
+        Origin.MEASURED,
+        formula=f"middle of {len(found)} ways" + (" − floor" if floor_s else ""),
+        inputs=tuple(inputs),
+    )
+    said = ", ".join(f"{way} {seconds * 1e3:.2f}" for way, seconds in found.items())
+    less = f"; less {floor_s * 1e3:.2f} of its {at}" if floor_s else ""
+    return Rung(
+        str(name),
+        time,
+        min(interval.low for interval in intervals) - floor_s,
+        max(interval.high for interval in intervals) - floor_s,
+        f"{said} ms{less}",
+    )
+
+
+def _interval(rounds: Sequence[Round], way: Way) -> Interval:
+    return bootstrap_interval(rounds, lambda drawn: way(drawn) or 0.0, resamples=RESAMPLES)
+
+
+def _rates_below(top: Quantity, quiet: Floor, rates: Rates) -> Rung:
+    seconds = quiet.total_s - top.value
+    time = arithmetic(
+        BELOW_VENDOR,
+        seconds,
+        Unit.SECONDS,
+        formula="ceiling at this box's rates − at the vendor's",
+        inputs=(arithmetic("at this box's rates", quiet.total_s, Unit.SECONDS), top),
+    )
+    return Rung(
+        BELOW_VENDOR,
+        time,
+        seconds,
+        seconds,
+        f"B {rates.quiet_read} of {rates.vendor_read}, C {rates.quiet_product} of "
+        f"{rates.vendor_product or 'no figure'}: ceiling {top.value * 1e3:.2f} → {quiet.total_s * 1e3:.2f} ms",
+    )
+
+
+def _other_load(work: Mapping[Part, Work], rounds: Sequence[Round], rates: Rates, quiet: Floor, usual: Floor) -> Rung:
+    """What others cost: the wait for cores they had, and the rates of this run below those of the quiet box."""
+
+    def cost(drawn: Sequence[Round]) -> float:
+        slowed = floor(work, _usual_read(drawn), rates.product).total_s - quiet.total_s
+        return _measured(drawn) - _own(drawn) + slowed
+
+    waited = _measured(rounds) - _own(rounds)
+    slowed = usual.total_s - quiet.total_s
+    spread = bootstrap_interval(rounds, cost, resamples=RESAMPLES)
+    least = median(sample.least_waited_s for each in rounds for sample in each.wholes)
+    most = median(sample.most_waited_s for each in rounds for sample in each.wholes)
+    time = Quantity(
+        OTHER_LOAD,
+        waited + slowed,
+        Unit.SECONDS,
+        Origin.MEASURED,
+        formula="wait for cores + ceiling at the rates of this run − at the quiet box's",
+        inputs=(
+            Quantity("wait for cores that others had", waited, Unit.SECONDS, Origin.MEASURED),
+            Quantity("ceiling at the rates of this run", usual.total_s, Unit.SECONDS, Origin.MEASURED),
+            Quantity("ceiling at the quiet box's rates", quiet.total_s, Unit.SECONDS, Origin.MEASURED),
+            rates.quiet_read,
+        ),
+    )
+    return Rung(
+        OTHER_LOAD,
+        time,
+        min(spread.low, slowed + least),
+        max(spread.high, slowed + most),
+        f"waiting for cores {waited * 1e3:.2f} ms ({least * 1e3:.2f} by the longest wait of one thread, "
+        f"{most * 1e3:.2f} by all); B {_usual_read(rounds) / 1e9:.1f} GB/s in the middle of this run, "
+        f"{rates.quiet_read} when quiet",
+    )
+
+
+def _remainder(top: Quantity, rungs: Sequence[Rung], rounds: Sequence[Round]) -> Rung:
+    """What no experiment has shown, signed; its interval is of the measured time and of all that was taken from it."""
+    known = sum(rung.time.value for rung in rungs)
+    seconds = _measured(rounds) - top.value - known
+
+    def left(drawn: Sequence[Round]) -> float:
+        parts = [_middle(_ways(part), drawn) for part in Part]
+        return _own(drawn) - sum(parts) - _middle(_FRAMEWORK_WAYS, drawn)
+
+    spread = bootstrap_interval(rounds, left, resamples=RESAMPLES)
+    time = arithmetic(REMAINDER, seconds, Unit.SECONDS, formula="measured − ceiling − every rung")
+    return Rung(
+        REMAINDER,
+        time,
+        min(spread.low, seconds),
+        max(spread.high, seconds),
+        "what none of the experiments above shows; never part of another rung",
+    )
+
+
+def _middle(ways: Mapping[str, Way], rounds: Sequence[Round]) -> float:
+    return median(seconds for of in ways.values() if (seconds := of(rounds)) is not None)

@@ -1,0 +1,117 @@
+"""What a ladder says in one sentence: the largest cause, its share, and whether it is physics or a symptom."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from workbench.experiments.gap.ladder import BELOW_VENDOR, FRAMEWORK, OTHER_LOAD
+from workbench.experiments.gap.parts import Part
+from workbench.runs.ladder import REMAINDER, Ladder, Rung
+
+PHYSICS_UP_TO, ORDINARY_UP_TO = 1.25, 2.0
+"""Times the ceiling: what is left to gain below the first is little, from the second on something is wrong."""
+
+
+class Kind(StrEnum):
+    """How far a pass is from its ceiling."""
+
+    PHYSICS = "physics"
+    ORDINARY = "ordinary"
+    SYMPTOM = "a symptom"
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """What may be behind a rung, and what to look at to know."""
+
+    what: str
+    check: str
+
+
+SUSPECTS: Mapping[str, tuple[Suspect, ...]] = {
+    Part.WEIGHTS: (
+        Suspect("products of few rows run on one core", "time the pass with half the threads: it takes as long"),
+        Suspect("the dtype has no fast kernel here", "probe: compare the matrix-vector rates of the dtypes"),
+        Suspect("weights are unpacked or laid out anew in every pass", "compare a dtype the engine needs no copy of"),
+    ),
+    Part.HEAD: (
+        Suspect("the head runs for more positions than it must", "compare a prefill with one position's head"),
+        Suspect("a large vocabulary in a slow dtype", "compare the head's rate with the other matrices'"),
+    ),
+    Part.ATTENTION: (
+        Suspect("the attention kernel is slow in this dtype", "try float32, or another attention implementation"),
+        Suspect("keys and values are repeated for every query head", "compare bytes per token with the cache's own"),
+    ),
+    Part.CACHE: (
+        Suspect("appending copies the whole cache in every step", "try a preallocated cache: the rung should vanish"),
+        Suspect("freed memory is given back and faulted in again", "compare page faults of a step"),
+    ),
+    Part.ELEMENTWISE: (
+        Suspect("many small operations, each over all rows", "try torch.compile, which fuses them"),
+        Suspect("routing loops over experts in Python", "count the experts touched"),
+    ),
+    FRAMEWORK: (
+        Suspect("Python and dispatch between the kernels", "try torch.compile; a larger batch shares it"),
+        Suspect("a hook, a wrapper or a delay in the loop", "time the model's forward without the caller's code"),
+    ),
+    Part.SAMPLING: (
+        Suspect("the token goes back and forth to the host", "keep it on the device for several steps"),
+        Suspect("sampling sorts the whole vocabulary", "compare greedy choice"),
+    ),
+    OTHER_LOAD: (
+        Suspect(
+            "another process uses the cores or the memory", "see the strip's other load; run again when it is gone"
+        ),
+        Suspect("the machine is shared, or its clock lowered", "probe again, and compare B with an hour ago"),
+    ),
+    BELOW_VENDOR: (
+        Suspect("memory channels left empty, or a lower clock", "compare the modules and their speed with the manual"),
+        Suspect("fewer threads than it takes to fill the memory", "probe: B by threads"),
+    ),
+    REMAINDER: (Suspect("work that no experiment here isolates", "a profiler's shares, which slow what they time"),),
+}
+"""By rung, the likeliest first."""
+
+
+def kind(ladder: Ladder) -> Kind:
+    """How far the measured time is from the ceiling."""
+    times = ladder.measured.value / ladder.ceiling.value
+    if times <= PHYSICS_UP_TO:
+        return Kind.PHYSICS
+    return Kind.ORDINARY if times <= ORDINARY_UP_TO else Kind.SYMPTOM
+
+
+def largest(ladder: Ladder) -> Rung | None:
+    """The rung that adds most and is resolved; the remainder counts as well, None where nothing is resolved."""
+    return max(
+        (rung for rung in ladder.terms if rung.resolved and rung.time.value > 0),
+        key=lambda rung: rung.time.value,
+        default=None,
+    )
+
+
+def suspects(ladder: Ladder) -> tuple[Suspect, ...]:
+    """What may be behind the largest rung."""
+    rung = largest(ladder)
+    return () if rung is None else SUSPECTS.get(rung.name, ())
+
+
+def verdict(ladder: Ladder) -> str:
+    """One sentence: the largest cause with its share of the gap, and what kind of gap it is."""
+    times = ladder.measured.value / ladder.ceiling.value
+    what = "step" if ladder.phase == "decode" else "prefill"
+    head = f"The {what} takes {ladder.measured.value * 1e3:,.1f} ms, {times:.2f} times its ceiling"
+    rung = largest(ladder)
+    if rung is None or ladder.gap_s <= 0:
+        return f"{head}: nothing above the ceiling is resolved."
+    share = rung.time.value / ladder.gap_s
+    cause = f"{rung.name} cost most, {rung.time.value * 1e3:,.1f} ms or {share * 100:.0f} % of the gap"
+    match kind(ladder):
+        case Kind.PHYSICS:
+            return f"{head}: physics, little is left to gain; {cause}."
+        case Kind.ORDINARY:
+            return f"{head}: an ordinary gap; {cause}."
+        case Kind.SYMPTOM:
+            first = suspects(ladder)
+            most = f" First suspect: {first[0].what} ({first[0].check})." if first else ""
+            return f"{head}: a symptom; {cause}.{most}"

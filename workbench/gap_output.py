@@ -1,0 +1,77 @@
+"""How the command line prints a gap: rounds as they are measured, then the ladder and what it comes to."""
+
+from workbench.experiments.events import Event, Finished, LadderMeasured, PointFailed, Predicted, Progress, Started
+from workbench.experiments.gap.verdict import suspects
+from workbench.output import Format, note, print_json, print_records
+from workbench.quantity import format_duration
+from workbench.runs.ladder import Ladder
+from workbench.runs.ladder_record import ladder_lines, ladder_record
+
+
+class GapPrinter:
+    """Progress to standard error, the ladder to standard output in the format chosen."""
+
+    def __init__(self, chosen: Format) -> None:
+        self._format = chosen
+        self._run_id = ""
+        self.ladder: Ladder | None = None
+        self.failure = ""
+
+    def show(self, event: Event) -> None:
+        """Print one event."""
+        match event:
+            case Started(run):
+                self._run_id = run.run_id
+                note(f"run {run.run_id} on {run.machine}")
+            case Predicted():
+                note(f"this box reads {event.read_rate} and multiplies {event.product_rate} right now")
+            case Progress(stage="measuring"):
+                left = "" if event.left_s is None else f", {format_duration(event.left_s)} left"
+                note(f"round {event.repeat} of {event.repeats}{left}")
+            case Progress():
+                note(event.stage)
+            case LadderMeasured(_, ladder):
+                self.ladder = ladder
+            case PointFailed():
+                self.failure = event.reason
+            case Finished():
+                self._finish(event)
+            case _:
+                pass
+
+    def left_behind(self) -> None:
+        """Print the ladder as far as it came."""
+        if self.ladder is not None:
+            print_ladder(self.ladder, self._format)
+
+    def kept(self) -> str:
+        """What a signal that stopped the measuring left."""
+        return f"Stopped; the ladder as far as it came is kept: `workbench runs show {self._run_id or 'last'}`."
+
+    def _finish(self, event: Finished) -> None:
+        if self.ladder is not None:
+            print_ladder(self.ladder, self._format)
+        for text in (self.failure, event.note):
+            if text:
+                note(text)
+        note(f"kept as {event.run.run_id}: `workbench runs show {event.run.run_id}` prints it again")
+
+
+def print_ladder(ladder: Ladder, chosen: Format) -> None:
+    """The ladder in the format chosen; as a table its verdict, suspects and notes come below."""
+    if chosen is Format.JSON:
+        print_json(ladder_record(ladder))
+        return
+    lines = ladder_lines(ladder)
+    print_records(lines, chosen, without=("evidence",) if chosen is Format.TABLE else ())
+    if chosen is Format.CSV:
+        return
+    print()
+    print(ladder.verdict)
+    for suspect in suspects(ladder):
+        print(f"  suspect: {suspect.what}; check: {suspect.check}")
+    print()
+    for line in lines:
+        print(f"{line.name}: {line.evidence}")
+    for text in ladder.notes:
+        print(f"! {text}")

@@ -1,0 +1,78 @@
+"""The ladder of one pass: from its ceiling to its measured time in milliseconds, rung by rung, and what was made of it.
+
+One record feeds the table, the JSON, the store and the screen.
+"""
+
+from dataclasses import dataclass
+
+from workbench.quantity import Quantity
+
+DECODE, PREFILL = "decode", "prefill"
+REMAINDER = "remainder"
+
+
+@dataclass(frozen=True)
+class Rung:
+    """What one cause adds to the pass: its time with the interval it lies in, in seconds, and the experiment behind it.
+
+    `time` carries the ways it was measured as its inputs.
+    """
+
+    name: str
+    time: Quantity
+    low_s: float
+    high_s: float
+    evidence: str
+
+    @property
+    def resolved(self) -> bool:
+        """Whether its interval is clear of zero."""
+        return self.low_s > 0 or self.high_s < 0
+
+
+@dataclass(frozen=True)
+class LeverTried:
+    """A change that can be made here, what it should save of the pass in seconds, and what it did.
+
+    `measured_saving_s` is None where it was not tried. `ttft_ratio` and `memory_bytes` say what else it does; `agrees`
+    whether the outputs stayed within the bound, None where that was not looked at.
+    """
+
+    name: str
+    predicted_saving_s: float | None
+    measured_saving_s: float | None = None
+    ttft_ratio: float | None = None
+    memory_bytes: int | None = None
+    agrees: bool | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Ladder:
+    """The gap of one pass: `phase` decode or prefill, of `batch` sequences that each hold, or bring, `tokens`.
+
+    `measured` is the sum of `ceiling`, the rungs and the remainder, exactly. `rounds` are the interleaved rounds behind
+    it, `notes` what a person must know before trusting it.
+    """
+
+    phase: str
+    tokens: int
+    batch: int
+    ceiling: Quantity
+    measured: Quantity
+    rungs: tuple[Rung, ...]
+    remainder: Rung
+    rounds: int
+    verdict: str = ""
+    levers: tuple[LeverTried, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def gap_s(self) -> float:
+        """Seconds between the ceiling and the measurement."""
+        return self.measured.value - self.ceiling.value
+
+    @property
+    def terms(self) -> tuple[Rung, ...]:
+        """Every rung, the remainder last."""
+        return (*self.rungs, self.remainder)

@@ -1,0 +1,93 @@
+"""A ladder as lines of a table, and in the keys of its JSON."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from workbench.quantity import Quantity, Unit, arithmetic
+from workbench.record import headed
+from workbench.runs.ladder import Ladder, Rung
+
+
+@dataclass(frozen=True)
+class LadderLine:
+    """One line of a ladder's table: a time in milliseconds, the interval it lies in, and its share of the pass."""
+
+    name: str = headed("rung")
+    ms: Quantity = headed("ms")
+    interval: str = headed("95 % interval")
+    of_pass: Quantity = headed("of pass")
+    evidence: str = headed("evidence")
+
+
+def ladder_lines(ladder: Ladder) -> list[LadderLine]:
+    """The ceiling, every rung, the remainder, and the measured time they add up to."""
+    top, measured = ladder.ceiling, ladder.measured
+    return [
+        _line("ceiling", top, "", "the least time the bytes and operations allow", measured),
+        *(_rung_line(rung, measured) for rung in ladder.terms),
+        _line("measured", measured, "", measured.source, measured),
+    ]
+
+
+def _rung_line(rung: Rung, measured: Quantity) -> LadderLine:
+    interval = f"{rung.low_s * 1e3:,.2f} to {rung.high_s * 1e3:,.2f}"
+    resolved = "" if rung.resolved else "not resolved: "
+    return _line(rung.name, rung.time, interval, f"{resolved}{rung.evidence}", measured)
+
+
+def _line(name: str, time: Quantity, interval: str, evidence: str, measured: Quantity) -> LadderLine:
+    ms = Quantity(
+        time.name, time.value * 1e3, Unit.MILLISECONDS, time.origin, time.symbol, time.formula, time.inputs, time.source
+    )
+    share = arithmetic(
+        f"{name} of the pass",
+        time.value / measured.value,
+        Unit.SHARE,
+        formula="rung / measured",
+        inputs=(time, measured),
+    )
+    return LadderLine(name, ms, interval, share, evidence)
+
+
+def ladder_record(ladder: Ladder) -> dict[str, Any]:
+    """The ladder in the keys that `workbench gap --format json` prints; times in milliseconds."""
+    return {
+        "phase": ladder.phase,
+        "tokens": ladder.tokens,
+        "batch": ladder.batch,
+        "measured_ms": ladder.measured.value * 1e3,
+        "ceiling_ms": ladder.ceiling.value * 1e3,
+        "terms": [
+            {
+                "name": rung.name,
+                "ms": rung.time.value * 1e3,
+                "low_ms": rung.low_s * 1e3,
+                "high_ms": rung.high_s * 1e3,
+                "resolved": rung.resolved,
+                "evidence": rung.evidence,
+            }
+            for rung in ladder.rungs
+        ],
+        "remainder_ms": ladder.remainder.time.value * 1e3,
+        "remainder_low_ms": ladder.remainder.low_s * 1e3,
+        "remainder_high_ms": ladder.remainder.high_s * 1e3,
+        "verdict": ladder.verdict,
+        "levers": [
+            {
+                "name": lever.name,
+                "predicted_saving_ms": _ms(lever.predicted_saving_s),
+                "measured_saving_ms": _ms(lever.measured_saving_s),
+                "ttft_ratio": lever.ttft_ratio,
+                "memory_bytes": lever.memory_bytes,
+                "agrees": lever.agrees,
+                "note": lever.note,
+            }
+            for lever in ladder.levers
+        ],
+        "rounds": ladder.rounds,
+        "notes": list(ladder.notes),
+    }
+
+
+def _ms(seconds: float | None) -> float | None:
+    return None if seconds is None else seconds * 1e3
