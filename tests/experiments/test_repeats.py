@@ -129,7 +129,7 @@ def test_what_was_dropped_is_kept_and_counts_for_nothing() -> None:
 
 
 def test_the_least_time_counts_three_repeats_and_the_most_is_within_the_limits() -> None:
-    fixed, auto = (SweepSettings(model="smollm2-135m", prompts=(1,), repeats=n) for n in (3, "auto"))  # type: ignore[arg-type]
+    fixed, auto = (SweepSettings(model="smollm2-135m", prompts=(1,), repeats=n) for n in (3, "auto"))
     assert plan(auto).seconds > plan(fixed).seconds
     assert plan(auto).seconds < plan(fixed).seconds + 11.0
     assert plan(replace(auto, most_repeats=3)).seconds == plan(fixed).seconds
