@@ -264,5 +264,5 @@ class _Printer:
         if event.note:
             note(event.note)
         if event.memory:
-            note(event.memory)
+            note(f"memory of this process: {event.memory}")
         note(f"kept as {event.run.run_id}: `workbench runs export {event.run.run_id} --output FILE.csv` writes the CSV")

@@ -46,7 +46,7 @@ def test_the_model_is_freed_before_the_end_is_told_and_what_that_gave_is_said() 
     closed = [model.closed for event in sweep(SETTINGS, lambda *_: model, TimedWindow())(CancelToken()) if event]
     assert closed[-2:] == [False, True]
     (finished,) = [event for event in events(fake_load()) if isinstance(event, Finished)]
-    assert re.fullmatch(r"[0-9.]+ GB held with the model, [0-9.]+ GB once it was freed", finished.memory)
+    assert re.fullmatch(r"held [0-9.]+ GB, [0-9.]+ once freed", finished.memory)
 
 
 def test_a_row_holds_the_best_repeat_the_median_and_every_sample() -> None:

@@ -141,7 +141,7 @@ def _freed(loaded: LoadedModel) -> str:
     before = resident_bytes()
     loaded.close()
     give_back_heap()
-    return f"{before / 1e9:.1f} GB held with the model, {resident_bytes() / 1e9:.1f} GB once it was freed"
+    return f"held {before / 1e9:.1f} GB, {resident_bytes() / 1e9:.1f} once freed"
 
 
 def _begun(kind: str, planned: LoadPlan) -> Run:

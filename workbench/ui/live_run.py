@@ -78,7 +78,7 @@ class LiveRun:
         if self.failure:
             return f"failed · {self.failure}"
         if self.finished is not None:
-            ended = (self.finished.status, self.finished.note, self.finished.run.run_id, self.finished.memory)
+            ended = (self.finished.status, self.finished.note, self.finished.run.run_id)
             return " · ".join(part for part in ended if part)
         progress = self.progress
         if progress is None:

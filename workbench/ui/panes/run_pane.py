@@ -78,8 +78,13 @@ class RunPane(Vertical):
             self.live, self._basis = live, Basis.MINUTE
         rows = self.rows(live)
         several = len(known_bases(live.rows)) > 1
-        basis = f" · ceiling by {self._basis}, b changes it" if several else ""
-        self.query_one(f"#{self._prefix}progress", Static).update(f"{live.summary()}{basis}", layout=False)
+        basis = f"ceiling by {self._basis}, b changes it" if several else ""
+        memory = live.finished.memory if live.finished else ""
+        line = live.summary()
+        for more in filter(None, (basis, memory)):
+            if len(f"{line} · {more}") <= self.size.width - 2:
+                line = f"{line} · {more}"
+        self.query_one(f"#{self._prefix}progress", Static).update(line, layout=False)
         table = self.query_one(SweepTable)
         table.show(rows, live.measuring)
         figures = live.finished.figures if live.finished else ()
@@ -145,9 +150,10 @@ class RunPane(Vertical):
         words: list[str] = []
         if row is not None:
             short, more = self.beside(row)
-            marked = [f"! {text}" for text in (row.status if row.status != "ok" else "", row.flags) if text]
+            failed = [f"! {row.status}"] if row.status != "ok" else []
+            marked = [*failed, *([f"{mark(row)} {row.flags}"] if row.flags else [])]
             # Why there is no figure stands before anything else, what to know of one behind it.
-            first = [*marked, short] if row.status != "ok" else [short, *marked]
+            first = [*marked, short] if failed else [short, *marked]
             words = [text for text in ("  ".join(part for part in first if part), more) if text]
         self.query_one(f"#{self._prefix}row-note", Static).update("\n".join(words), layout=False)
 
