@@ -87,6 +87,13 @@ class Terminal:
             assert self._read() or shows(self.text), f"the process ended before {wanted!r}:\n{self.text}"
         return self.text
 
+    def let_pass(self, seconds: float) -> int:
+        """Read what is written for so long, as a terminal does; how many bytes that were."""
+        before, until = self.bytes_written, time.monotonic() + seconds
+        while time.monotonic() < until:
+            self._read()
+        return self.bytes_written - before
+
     def wait_for_exit(self) -> int:
         """Read until the process has gone; its exit code, negative for a signal."""
         deadline = time.monotonic() + GUARD_S

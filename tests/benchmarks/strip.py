@@ -13,13 +13,6 @@ SETTLE_S, PART_S, PARTS = 10.0, 10.0, 6
 BAR_PERCENT = 0.3
 
 
-def let_pass(terminal: Terminal, seconds: float) -> None:
-    """Read what the app writes for so long, as a terminal does."""
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
-        terminal._read()
-
-
 def wakes(process: psutil.Process) -> int:
     """How often the app's first thread has slept and gone on: it does so at every tick."""
     return int(process.num_ctx_switches().voluntary)
@@ -28,14 +21,14 @@ def wakes(process: psutil.Process) -> int:
 def cost_percent(terminal: Terminal, process: psutil.Process) -> float:
     """CPU time of the app over a part of the minute, in per cent of one core."""
     started, before = time.monotonic(), sum(process.cpu_times()[:2])
-    let_pass(terminal, PART_S)
+    terminal.let_pass(PART_S)
     return 100 * (sum(process.cpu_times()[:2]) - before) / (time.monotonic() - started)
 
 
 def main() -> None:
     with Terminal([sys.executable, "-m", "workbench"], 120, 40) as terminal:
         terminal.wait_for("RAM")
-        let_pass(terminal, SETTLE_S)
+        terminal.let_pass(SETTLE_S)
         process, written = psutil.Process(terminal.process_id), terminal.bytes_written
         woken = wakes(process)
         parts = [cost_percent(terminal, process) for _ in range(PARTS)]
