@@ -88,6 +88,24 @@ def test_export_show_and_list_speak_of_the_same_run(tiny: Path, tmp_path: Path) 
     assert [len(row["samples"]["tpot_s"]) for row in shown] == [2, 2]
 
 
+def test_an_interrupted_run_is_resumed_and_compared(tiny: Path) -> None:
+    assert workbench("sweep", tiny, *SHORT).returncode == 0
+    with Store() as store:
+        run = store.run("last")
+        store._connection.execute("DELETE FROM rows WHERE prompt_tokens = 8")
+        store.end_run(run.run_id, RunStatus.INTERRUPTED, "stopped")
+    resumed = workbench("runs", "resume", "last", "--format", "json")
+    assert resumed.returncode == 0, resumed.stderr
+    assert [(row["prompt_tokens"], row["sitting"]) for row in json.loads(resumed.stdout)] == [(1, 1), (8, 2)]
+    again = workbench("runs", "resume")
+    assert (again.returncode, again.stdout) == (2, "")
+    assert "is finished" in again.stderr
+    compared = workbench("runs", "compare", "last", run.run_id, "--format", "json")
+    assert compared.returncode == 0, compared.stderr
+    points = json.loads(compared.stdout)["points"]
+    assert [(point["prompt_tokens"], point["total_tokens_per_s_ratio"]) for point in points] == [(1, 1.0), (8, 1.0)]
+
+
 def test_a_batch_sweep_prints_and_keeps_its_rows_with_one_refused(tiny: Path) -> None:
     wanted = ("--contexts", "2,8", "--batches", "1,3,1000000000", "--steps", "3", "--device", "cpu")
     swept = workbench("batch", tiny, *wanted)
