@@ -126,8 +126,7 @@ class PassDissection:
             self._kept.put_back()
             if kind not in self._long:
                 run()
-                if not self._run.context:
-                    self._kept.put_back()
+                self._kept.put_back()
             self._synchronise()
             waited = waited_s()
             start = self._clock()

@@ -2,6 +2,7 @@
 
 import gc
 import inspect
+import logging
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -39,6 +40,7 @@ from workbench.models.model import Model, ModelKind
 from workbench.quantity import Quantity
 from workbench.runner import CancelToken
 
+log = logging.getLogger(__name__)
 ENGINE = "transformers"
 CACHE_NAMES = ("cache", "past_key_values", "cache_params")
 """What transformers calls the cache: since 5.24, before it, and in state-space models."""
@@ -181,11 +183,19 @@ class TorchModel:
         if batch > 1 or (prefill and tokens > SHORT_TOKENS):
             few = ids[:1, :SHORT_TOKENS]
             short = self._dissected(self._network, few, 0 if prefill else min(tokens, narrow.CONTEXT))
+        return Dissection(full, short, self._narrow_dissection(prefill))
+
+    def _narrow_dissection(self, prefill: bool) -> PassDissection | None:
         network = narrow.narrow_network(self._network)
         if network is None:
-            return Dissection(full, short, None)
-        few = torch.zeros((1, SHORT_TOKENS if prefill else 1), dtype=ids.dtype, device=self._device)
-        return Dissection(full, short, self._dissected(network, few, 0 if prefill else narrow.CONTEXT))
+            return None
+        ids = torch.zeros((1, SHORT_TOKENS if prefill else 1), dtype=torch.long, device=self._device)
+        try:
+            return self._dissected(network, ids, 0 if prefill else narrow.CONTEXT)
+        except Exception:
+            # What a class refuses to build narrow it may also refuse to run.
+            log.info("the narrow %s does not run", type(network).__name__, exc_info=True)
+            return None
 
     def _dissected(self, network: Any, ids: torch.Tensor, context: int) -> PassDissection:
         """One pass of a network of this model's class."""
