@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from workbench.record import cells, headings, plain, written
+from workbench.runs.beside import experts_words
 from workbench.runs.row import POINT_COLUMNS, PREFILL_DECODE, Row, cell, mark, table_columns
 
 
@@ -108,6 +109,8 @@ class RowTable:
             self._print([cell(row, name) for name in self._names])
         else:
             self._print([*(cell(row, name) for name in self._names[: self._point]), row.status])
+        if experts := experts_words(row):
+            print(f"{'':>{self._widths[0]}}  {experts}", flush=True)
         if row.flags:
             print(f"{'':>{self._widths[0]}}  {mark(row)} {row.flags}", flush=True)
 

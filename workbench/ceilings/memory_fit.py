@@ -138,7 +138,11 @@ def activation_bytes(model: Model, n: int, element_bytes: int, positions: int = 
 
 
 def _row_bytes(model: Model, element_bytes: int) -> int:
-    return (4 * model.hidden + 3 * _feed_forward_width(model) + 4 * _attention_width(model)) * element_bytes
+    feed_forward = 3 * _feed_forward_width(model)
+    if model.routed_expert_bytes:
+        # A token is laid out once for each expert it uses, and comes back from each.
+        feed_forward = model.experts_used * (feed_forward + 2 * model.hidden)
+    return (4 * model.hidden + feed_forward + 4 * _attention_width(model)) * element_bytes
 
 
 def _attention_width(model: Model) -> int:
