@@ -38,7 +38,10 @@ def an_app(
     **settings: Any,
 ) -> WorkbenchApp:
     chosen = {"model": "smollm2-135m", "prompts": PROMPTS, "repeats": 2, **settings}
-    return WorkbenchApp(SweepSettings(**chosen), fake_load(failing_prompts, on_request))
+    app = WorkbenchApp(SweepSettings(**chosen), fake_load(failing_prompts, on_request))
+    # A window that a gate holds open is far too short for what tests press in it.
+    app.key_allowance.saved_s = app.key_allowance.most_s = GUARD_S
+    return app
 
 
 async def until(pilot: Pilot[Any], true: Callable[[], bool]) -> None:

@@ -147,13 +147,13 @@ async def test_nothing_is_drawn_while_a_window_is_open() -> None:
         assert app.window.is_open
         chart = app.screen_stack[0].query_one("#prompt-chart", Chart)
         drawn, sampled = chart.drawn, len(app._monitor.history)
-        strip, sample = shown(app, "#strip"), app._sample
+        strip, sample = shown(app, "#strip"), app.screen.query_one(Strip)._sample
         for width in (100, 90, 80, 120):
             # The resize lays out the whole screen anew, and with it the same sample on the strip's other lines.
             await pilot.resize_terminal(width, 40)
             await pilot.pause()
             laid_out = shown(app, "#strip")
-            assert app.screen.query_one(Strip)._sample is app._sample is sample
+            assert app.screen.query_one(Strip)._sample is sample
             await pilot.press("1", "3")
             app._tick()
             await pilot.pause()

@@ -51,12 +51,14 @@ class TimedWindow:
     """Opens around each timed repeat, in the thread that measures; others ask `is_open` and keep still.
 
     `settle` is called before opening: a screen uses it to finish painting, within a time limit of its own.
+    `altogether` is what else ran inside all windows that have closed.
     """
 
     def __init__(self, settle: Callable[[], None] = lambda: None) -> None:
         self.settle = settle
         self._open = threading.Event()
         self._opened_at = 0.0
+        self.altogether = Disturbance()
 
     @property
     def is_open(self) -> bool:
@@ -84,7 +86,9 @@ class TimedWindow:
             self._open.clear()
             if collecting:
                 gc.enable()
-            record(_between(before, after))
+            found = _between(before, after)
+            self.altogether = self.altogether + found
+            record(found)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from textual.driver import Driver
 from textual.drivers.linux_driver import LinuxDriver
 from textual.screen import Screen
 from textual.timer import Timer
-from textual.widgets import Static
+from textual.widgets import Input, Static
 
 from workbench.ceilings.box import Box
 from workbench.engines.engine import load_transformers
@@ -45,6 +45,7 @@ from workbench.ui.bridge import Bridge, ExperimentEnded, ExperimentSaid, PaintAl
 from workbench.ui.commands import commands
 from workbench.ui.help import help_text
 from workbench.ui.kept_run import kept_run
+from workbench.ui.key_allowance import KeyAllowance
 from workbench.ui.keys import key_line
 from workbench.ui.live_probe import LiveProbe, calibration_lines
 from workbench.ui.live_run import LiveRun, mark_interrupted
@@ -72,7 +73,10 @@ LEAST_SIZE = (80, 24)
 TICK_S, IDLE_TICK_S = 1.0, 3.0
 """Seconds between two looks at the box while something is measured or its view is open, and else."""
 SAMPLE_S = 0.9
-TICK_AFTER_S = 3.0
+TICK_AFTER_S, WINDOW_TICK_S = 3.0, 3.0
+"""When a window is long enough to show that it lives, and how often: each time costs some milliseconds."""
+AT_ONCE, AT_ONCE_UNLESS_TYPED = frozenset({"ctrl+c", "ctrl+q"}), frozenset({"x", "q"})
+"""Keys that stop or leave are answered whatever is being timed."""
 RUNNER_WAIT_S = 1.0
 INTERRUPTED_EXIT = 130
 FIRST_FOCUS = {
@@ -130,6 +134,8 @@ class WorkbenchApp(App[int]):
         self._open_grid: OpenGrid = open_torch_grid
         self._bridge = Bridge(self.post_message)
         self._waiting = Waiting()
+        self.key_allowance = KeyAllowance(self.window)
+        self._held_keys: list[events.Key] = []
         self._monitor = Monitor()
         self._sample: Sample | None = None
         self._sampled_at = 0.0
@@ -188,20 +194,39 @@ class WorkbenchApp(App[int]):
             )
         self._show_frame()
 
+    async def on_event(self, event: events.Event) -> None:
+        """Hold a key back while something is timed and answering it would disturb that too much."""
+        if isinstance(event, events.Key) and self._must_wait(event):
+            self._held_keys.append(event)
+            return
+        await super().on_event(event)
+
+    def _must_wait(self, event: events.Key) -> bool:
+        if event.key in AT_ONCE or (event.key in AT_ONCE_UNLESS_TYPED and not isinstance(self.focused, Input)):
+            return False
+        return bool(self._held_keys) or not self.key_allowance.answers()
+
+    async def _answer_held_keys(self) -> None:
+        """Answer those that waited, in order, as far as it may be now."""
+        while self._held_keys and self.key_allowance.answers():
+            await super().on_event(self._held_keys.pop(0))
+
     def _may_draw(self) -> bool:
         return not self.window.is_open
 
     # Events of the run
 
     @on(ExperimentSaid)
-    def _take_event(self, message: ExperimentSaid) -> None:
+    async def _take_event(self, message: ExperimentSaid) -> None:
         self._waiting.add(message.event)
         if not self.window.is_open:
+            await self._answer_held_keys()
             self._catch_up()
 
     @on(ExperimentEnded)
-    def _take_end(self, message: ExperimentEnded) -> None:
+    async def _take_end(self, message: ExperimentEnded) -> None:
         error = message.error
+        await self._answer_held_keys()
         if self.probing is not None:
             self._end_probe(error)
             return
@@ -217,10 +242,16 @@ class WorkbenchApp(App[int]):
             self._say_unexpected(error)
 
     @on(PaintAll)
-    def _paint_all(self, message: PaintAll) -> None:
+    async def _paint_all(self, message: PaintAll) -> None:
+        await self._answer_held_keys()
         self._catch_up()
+
+        def painted() -> None:
+            self.key_allowance.painted()
+            message.painted.set()
+
         # Twice: what the first refresh lays out is painted by the second.
-        self.call_after_refresh(self.call_after_refresh, message.painted.set)
+        self.call_after_refresh(self.call_after_refresh, painted)
 
     def _catch_up(self) -> None:
         """Bring the screen up to date with everything that waited."""
@@ -250,15 +281,18 @@ class WorkbenchApp(App[int]):
         if self._next_tick is not None:
             self._next_tick.stop()
         lively = self.runner.busy or isinstance(self.screen, BoxScreen)
-        self._next_tick = self.set_timer(TICK_S if lively else IDLE_TICK_S, self._tick)
+        busy_s = WINDOW_TICK_S if self.window.is_open else TICK_S
+        self._next_tick = self.set_timer(busy_s if lively else IDLE_TICK_S, self._tick)
 
     def _tick(self) -> None:
         if not self.screen_stack:
             # The app has left meanwhile.
             return
         self._beat()
+        if self._held_keys:
+            self.call_later(self._answer_held_keys)
         if self.window.is_open:
-            # Silence costs the measurement nothing, a label once a second costs it little.
+            # Silence costs the measurement nothing, a label now and then little.
             if self.window.open_seconds > TICK_AFTER_S:
                 self._put("#ticking", f"timing {format_duration(self.window.open_seconds)}")
             return
