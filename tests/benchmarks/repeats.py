@@ -76,7 +76,8 @@ def main() -> None:
             samples = found[n]
             print(
                 f"  prompt {n:>5}: five reach ±{100 * share(by_count[n]):.1f} %; until ±{100 * widest:.1f} %: "
-                f"±{100 * share(samples):.1f} % with {len(samples.ttft_s)} after {len(samples.dropped_ttft_s)} dropped"
+                f"±{100 * share(samples):.1f} % with {len(samples.ttft_s)} after {len(samples.dropped_ttft_s)} dropped",
+                flush=True,
             )
         ratios.append(took_until / took_fixed)
         print(

@@ -284,7 +284,10 @@ def selfcheck(
         while len(rounds) < settings.most_rounds:
             first = len(rounds) % len(Condition)
             order = [*Condition][first:] + [*Condition][:first]
-            taken = {condition: _measured(condition, model, settings.sweep, runner, in_app) for condition in order}
+            taken = {}
+            for condition in order:
+                tell(f"round {len(rounds) + 1}: {condition}")
+                taken[condition] = _measured(condition, model, settings.sweep, runner, in_app)
             rounds.append(taken)
             tell(_progress(len(rounds), settings, taken))
             if len(rounds) >= settings.rounds and overall(compared(rounds)) is not Verdict.TOO_NOISY:
