@@ -4,8 +4,10 @@ from workbench.experiments.events import Event, Finished, LadderMeasured, PointF
 from workbench.experiments.gap.verdict import suspects
 from workbench.output import Format, note, print_json, print_records
 from workbench.quantity import format_duration
+from workbench.runs.export import ladder_csv_text
 from workbench.runs.ladder import Ladder
-from workbench.runs.ladder_record import ladder_lines, ladder_record
+from workbench.runs.ladder_record import ladder_lines, ladder_record, lever_lines
+from workbench.runs.run import Run
 
 
 class GapPrinter:
@@ -13,7 +15,7 @@ class GapPrinter:
 
     def __init__(self, chosen: Format) -> None:
         self._format = chosen
-        self._run_id = ""
+        self._run: Run | None = None
         self.ladder: Ladder | None = None
         self.failure = ""
 
@@ -21,7 +23,7 @@ class GapPrinter:
         """Print one event."""
         match event:
             case Started(run):
-                self._run_id = run.run_id
+                self._run = run
                 note(f"run {run.run_id} on {run.machine}")
             case Predicted():
                 note(f"this box reads {event.read_rate} and multiplies {event.product_rate} right now")
@@ -41,31 +43,38 @@ class GapPrinter:
 
     def left_behind(self) -> None:
         """Print the ladder as far as it came."""
-        if self.ladder is not None:
-            print_ladder(self.ladder, self._format)
+        self._print_ladder()
 
     def kept(self) -> str:
         """What a signal that stopped the measuring left."""
-        return f"Stopped; the ladder as far as it came is kept: `workbench runs show {self._run_id or 'last'}`."
+        return f"Stopped; the ladder as far as it came is kept: `workbench runs show {self._run.run_id if self._run else 'last'}`."
 
     def _finish(self, event: Finished) -> None:
-        if self.ladder is not None:
-            print_ladder(self.ladder, self._format)
+        self._print_ladder()
         for text in (self.failure, event.note):
             if text:
                 note(text)
         note(f"kept as {event.run.run_id}: `workbench runs show {event.run.run_id}` prints it again")
 
+    def _print_ladder(self) -> None:
+        if self.ladder is not None and self._run is not None:
+            print_ladder(self._run, self.ladder, self._format)
 
-def print_ladder(ladder: Ladder, chosen: Format) -> None:
-    """The ladder in the format chosen; as a table its verdict, suspects and notes come below."""
-    if chosen is Format.JSON:
-        print_json(ladder_record(ladder))
-        return
+
+def print_ladder(run: Run, ladder: Ladder, chosen: Format) -> None:
+    """A run's ladder in the format chosen; as a table its verdict, suspects, evidence and notes come below."""
+    match chosen:
+        case Format.JSON:
+            print_json(ladder_record(ladder))
+        case Format.CSV:
+            print(ladder_csv_text(run, ladder), end="", flush=True)
+        case Format.TABLE:
+            _print_as_table(ladder)
+
+
+def _print_as_table(ladder: Ladder) -> None:
     lines = ladder_lines(ladder)
-    print_records(lines, chosen, without=("evidence",) if chosen is Format.TABLE else ())
-    if chosen is Format.CSV:
-        return
+    print_records(lines, Format.TABLE, without=("evidence",))
     print()
     print(ladder.verdict)
     for suspect in suspects(ladder):
@@ -73,5 +82,8 @@ def print_ladder(ladder: Ladder, chosen: Format) -> None:
     print()
     for line in lines:
         print(f"{line.name}: {line.evidence}")
+    if ladder.levers:
+        print()
+        print_records(lever_lines(ladder), Format.TABLE)
     for text in ladder.notes:
         print(f"! {text}")

@@ -18,7 +18,7 @@ from workbench.experiments.events import Event, Finished, RowMeasured
 from workbench.experiments.measured_run import Load
 from workbench.experiments.plan import LoadPlan
 from workbench.experiments.prefill_decode import sweep
-from workbench.experiments.settings import BatchSettings, SweepSettings
+from workbench.experiments.settings import BatchSettings, GapSettings, SweepSettings
 from workbench.experiments.sittings import Earlier, earlier_sittings, kept_settings, missing
 from workbench.experiments.window import TimedWindow
 from workbench.runner import CancelToken, Experiment, drive
@@ -117,8 +117,19 @@ def test_settings_that_cannot_be_read_and_kinds_that_are_not_resumed_are_refused
     run = stopped_after(1, SETTINGS)
     with pytest.raises(SettingsError, match="can't be read"):
         kept_settings(replace(run, settings={"prompts": "many"}))
-    with pytest.raises(SettingsError, match="'gap'"):
-        kept_settings(replace(run, kind="gap"))
+    with pytest.raises(SettingsError, match="'of the future'"):
+        kept_settings(replace(run, kind="of the future"))
+
+
+def test_a_ladder_is_measured_as_a_whole_and_not_resumed() -> None:
+    run = stopped_after(0, SETTINGS)
+    with Store() as store:
+        gap = replace(run, run_id="g", kind="gap", settings=GapSettings(model=SETTINGS.model).plain())
+        store.add_run(gap)
+        store.end_run("g", RunStatus.INTERRUPTED, "stopped")
+        assert kept_settings(gap) == GapSettings(model=SETTINGS.model)
+        with pytest.raises(SettingsError, match="measures it anew"):
+            earlier_sittings(store, "g")
 
 
 def test_a_point_named_twice_is_measured_twice() -> None:

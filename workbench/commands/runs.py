@@ -3,9 +3,11 @@
 import argparse
 from dataclasses import asdict
 
+from workbench.gap_output import print_ladder
 from workbench.output import Format, RowTable, json_text, note, print_json, print_records
 from workbench.runs.compare import compare
-from workbench.runs.export import csv_text, records, write_text
+from workbench.runs.export import csv_text, ladder_csv_text, records, run_csv_text, write_text
+from workbench.runs.ladder_record import ladder_record
 from workbench.runs.listed import listed
 from workbench.runs.row import labels
 from workbench.runs.store import Store
@@ -23,20 +25,30 @@ def list_runs(options: argparse.Namespace) -> int:
 
 
 def show(options: argparse.Namespace) -> int:
-    """One run's rows, in JSON with every sample behind each."""
+    """One run's rows, in JSON with every sample behind each; of a pass that was taken apart its ladder."""
     with Store() as store:
         run = store.run(options.run)
         rows = store.rows_with_samples(run.run_id)
-    _say_if_empty(run.run_id, len(rows))
+        ladder = store.ladder(run.run_id)
+    if ladder is None:
+        _say_if_empty(run.run_id, len(rows))
+    samples_too = [{**records([row])[0], "samples": asdict(samples)} for row, samples in rows]
     match options.format:
+        case Format.JSON if ladder is not None:
+            print_json({"run_id": run.run_id, "status": run.status, **ladder_record(ladder), "rows": samples_too})
         case Format.JSON:
-            print_json([{**records([row])[0], "samples": asdict(samples)} for row, samples in rows])
+            print_json(samples_too)
+        case Format.CSV if ladder is not None:
+            print(ladder_csv_text(run, ladder), end="")
         case Format.CSV:
             print(csv_text(row for row, _ in rows), end="")
         case _:
             print(f"{run.run_id} · {run.kind} · {run.started_at} · {run.status}{' · ' + run.note if run.note else ''}")
             if rows:
                 print(labels(rows[0][0]))
+            if ladder is not None:
+                print_ladder(run, ladder, Format.TABLE)
+                return 0
             table = RowTable(run.kind)
             for row, _ in rows:
                 table.print_row(row)
@@ -44,17 +56,22 @@ def show(options: argparse.Namespace) -> int:
 
 
 def export(options: argparse.Namespace) -> int:
-    """One run's rows as CSV or JSON, to a file or standard output."""
+    """One run's rows, or its ladder, as CSV or JSON, to a file or standard output."""
     with Store() as store:
         run = store.run(options.run)
         rows = store.rows(run.run_id)
-    _say_if_empty(run.run_id, len(rows))
-    text = json_text(records(rows)) if options.format is Format.JSON else csv_text(rows)
+        ladder = store.ladder(run.run_id)
+        text = run_csv_text(store, run.run_id)
+    if ladder is None:
+        _say_if_empty(run.run_id, len(rows))
+    if options.format is Format.JSON:
+        text = json_text(records(rows) if ladder is None else ladder_record(ladder))
     if options.output is None:
         print(text, end="")
     else:
         path = write_text(text, options.output)
-        note(f"{len(rows)} rows of {run.run_id} written to {path}")
+        what = f"{len(rows)} rows" if ladder is None else "the ladder"
+        note(f"{what} of {run.run_id} written to {path}")
     return 0
 
 

@@ -10,14 +10,18 @@ import msgspec
 
 from workbench.engines.engine import EngineLabels
 from workbench.errors import SettingsError, StoreError
-from workbench.experiments.settings import BatchSettings, SweepSettings
+from workbench.experiments.settings import BatchSettings, GapSettings, SweepSettings
 from workbench.hardware.machine import this_machine
 from workbench.models.model import Model
-from workbench.runs.row import BATCH, PREFILL_DECODE, Row, point_of
+from workbench.runs.row import BATCH, GAP, PREFILL_DECODE, Row, point_of
 from workbench.runs.run import Run, RunStatus, now
 from workbench.runs.store import Store, check_resumable
 
-_SETTINGS: Mapping[str, type[SweepSettings | BatchSettings]] = {PREFILL_DECODE: SweepSettings, BATCH: BatchSettings}
+_SETTINGS: Mapping[str, type[SweepSettings | BatchSettings | GapSettings]] = {
+    PREFILL_DECODE: SweepSettings,
+    BATCH: BatchSettings,
+    GAP: GapSettings,
+}
 
 
 @dataclass(frozen=True)
@@ -32,12 +36,18 @@ class Earlier:
 def earlier_sittings(store: Store, name: str) -> Earlier:
     """The run of that name, ready to be resumed.
 
-    Raises StoreError where there is none, it is finished or a process measures it, and SettingsError where it was
-    measured on another machine or its settings can't be read. One whose every point has its row is marked finished.
+    Raises StoreError where there is none, it is finished or a process measures it, and SettingsError where it is of a
+    kind that is measured as a whole, was measured on another machine or its settings can't be read. One whose every
+    point has its row is marked finished.
     """
     run = store.run(name)
     check_resumable(run)
     settings, rows = kept_settings(run), tuple(store.rows(run.run_id))
+    if isinstance(settings, GapSettings):
+        raise SettingsError(
+            f"{run.run_id} can't be resumed: the rounds of a ladder are measured in one go, or they would not compare. "
+            "`workbench gap`, or r on the Gap pane, measures it anew; its ladder stays as far as it came."
+        )
     if not any(missing(run.points, rows)):
         store.end_run(run.run_id, RunStatus.FINISHED, run.note)
         raise StoreError(f"{run.run_id} has a row for every point: nothing is missing, and it is marked finished now.")
@@ -49,10 +59,10 @@ def earlier_sittings(store: Store, name: str) -> Earlier:
     return Earlier(run, settings, rows)
 
 
-def kept_settings(run: Run) -> SweepSettings | BatchSettings:
+def kept_settings(run: Run) -> SweepSettings | BatchSettings | GapSettings:
     """The settings a run was begun with, its model by the path it had; what this version doesn't know is passed over.
 
-    Raises SettingsError for a kind that is not resumed, and settings that can't be read.
+    Raises SettingsError for a kind that has no pane, and settings that can't be read.
     """
     chosen = _SETTINGS.get(run.kind)
     if chosen is None:

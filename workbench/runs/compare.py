@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from workbench.errors import StoreError
 from workbench.quantity import Origin, Quantity, Unit
 from workbench.record import headed
-from workbench.runs.row import COLUMN, POINT_COLUMNS, Row, cell, quantity
+from workbench.runs.row import COLUMN, GAP, POINT_COLUMNS, Row, cell, quantity
 from workbench.runs.run import Run
 
 _LABELS = (
@@ -104,7 +104,12 @@ def _key(row: Row) -> _Key:
 
 def _measured(rows: Iterable[Row]) -> dict[_Key, Row]:
     """The rows with figures by their point; of one measured twice the last."""
-    return {_key(row): row for row in rows if row.total_tokens_per_s is not None}
+    return {_key(row): row for row in rows if _has_figures(row)}
+
+
+def _has_figures(row: Row) -> bool:
+    """A prefill that was taken apart has a TTFT alone."""
+    return row.total_tokens_per_s is not None or (row.kind == GAP and row.ttft_ms is not None)
 
 
 def _differences(rows: Sequence[Row], other_rows: Sequence[Row]) -> Iterator[Difference]:
@@ -148,7 +153,7 @@ def _unmatched(run_id: str, rows: Iterable[Row], others: dict[_Key, Row]) -> Ite
         point = ", ".join(
             f"{COLUMN[name].of_kind(row.kind).heading} {cell(row, name)}" for name in POINT_COLUMNS[row.kind]
         )
-        if row.total_tokens_per_s is None:
+        if not _has_figures(row):
             yield f"{run_id}, {point}: {row.status}"
         elif _key(row) not in others:
             yield f"{run_id}, {point}: the other has no point of that prompt, context and batch"

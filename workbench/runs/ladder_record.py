@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 from typing import Any
 
-from workbench.quantity import Quantity, Unit, arithmetic
+from workbench.quantity import Origin, Quantity, Unit, arithmetic
 from workbench.record import headed
 from workbench.runs.ladder import Ladder, Rung
+from workbench.runs.run import Run
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,69 @@ def _line(name: str, time: Quantity, interval: str, evidence: str, measured: Qua
         inputs=(time, measured),
     )
     return LadderLine(name, ms, interval, share, evidence)
+
+
+@dataclass(frozen=True)
+class LeverLine:
+    """One line of the table of levers: what a change should save of the pass, what it did, and what else it does."""
+
+    name: str = headed("lever")
+    predicted_ms: Quantity | None = headed("predicted ms")
+    measured_ms: Quantity | None = headed("saved ms")
+    ttft_ratio: Quantity | None = headed("TTFT")
+    memory: Quantity | None = headed("memory")
+    agrees: bool | None = headed("same output")
+    note: str = headed("note")
+
+
+def lever_lines(ladder: Ladder) -> list[LeverLine]:
+    """The levers of a ladder, in the order they were tried."""
+    return [
+        LeverLine(
+            lever.name,
+            _saving("predicted saving of the pass", lever.predicted_saving_s, Origin.ARITHMETIC),
+            _saving("measured saving of the pass", lever.measured_saving_s, Origin.MEASURED),
+            None
+            if lever.ttft_ratio is None
+            else Quantity("TTFT with it over TTFT without", lever.ttft_ratio, Unit.TIMES, Origin.MEASURED),
+            None
+            if lever.memory_bytes is None
+            else Quantity("memory of the process with it", lever.memory_bytes, Unit.BYTES, Origin.MEASURED),
+            lever.agrees,
+            lever.note,
+        )
+        for lever in ladder.levers
+    ]
+
+
+def _saving(name: str, seconds: float | None, origin: Origin) -> Quantity | None:
+    return None if seconds is None else Quantity(name, seconds * 1e3, Unit.MILLISECONDS, origin)
+
+
+def ladder_rows(run: Run, ladder: Ladder) -> list[dict[str, Any]]:
+    """The ladder as lines of CSV: ceiling, every rung, remainder and measured time, each with what it is of."""
+    about = {
+        "run_id": run.run_id,
+        "machine": run.machine,
+        "model": run.model,
+        "dtype": run.settings.get("dtype"),
+        "phase": ladder.phase,
+        "tokens": ladder.tokens,
+        "batch": ladder.batch,
+    }
+    intervals = {rung.name: (rung.low_s * 1e3, rung.high_s * 1e3) for rung in ladder.terms}
+    return [
+        {
+            **about,
+            "name": line.name,
+            "ms": line.ms.value,
+            "low_ms": intervals.get(line.name, (None, None))[0],
+            "high_ms": intervals.get(line.name, (None, None))[1],
+            "of_pass": line.of_pass.value,
+            "evidence": line.evidence,
+        }
+        for line in ladder_lines(ladder)
+    ]
 
 
 def ladder_record(ladder: Ladder) -> dict[str, Any]:

@@ -55,6 +55,8 @@ class Run:
                 return tuple((n,) for n in self.settings.get("prompts", ()))
             case "batch":
                 return tuple(product(self.settings.get("contexts", ()), self.settings.get("batches", ())))
+            case "gap" if {"context", "batch"} <= self.settings.keys():
+                return ((self.settings["context"], self.settings["batch"]),)
             case _:
                 return ()
 

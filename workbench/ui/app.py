@@ -36,7 +36,7 @@ from workbench.hardware.monitor import Monitor, Sample
 from workbench.paths import log_file, resource
 from workbench.quantity import format_duration
 from workbench.runner import Experiment, Runner
-from workbench.runs.export import write_csv
+from workbench.runs.export import run_csv_text, write_text
 from workbench.runs.measured_device import this_device
 from workbench.runs.row import Row
 from workbench.runs.store import Store
@@ -483,7 +483,7 @@ class WorkbenchApp(App[int]):
 
         def write(path: Path) -> Path:
             with Store() as store:
-                return write_csv(store.rows(run_id), path)
+                return write_text(run_csv_text(store, run_id), path)
 
         def told(path: Path | None) -> None:
             if path is not None:

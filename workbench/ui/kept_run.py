@@ -4,25 +4,36 @@ from collections.abc import Sequence
 
 from workbench.experiments import batch, prefill_decode
 from workbench.experiments.events import Finished, PointFloor, Predicted
-from workbench.experiments.settings import BatchSettings
+from workbench.experiments.settings import BatchSettings, RunSettings, SweepSettings
 from workbench.experiments.sittings import kept_settings
 from workbench.quantity import Origin, Quantity, Unit
+from workbench.runs.ladder import Ladder
 from workbench.runs.row import Row
 from workbench.runs.run import Run
 from workbench.ui.live_run import LiveRun
 
 
-def kept_run(run: Run, rows: Sequence[Row]) -> LiveRun:
-    """The run as it ended; raises SettingsError where its settings can't be read."""
+def kept_run(run: Run, rows: Sequence[Row], ladder: Ladder | None = None) -> LiveRun:
+    """The run as it ended, with its ladder where it has one; raises SettingsError where its settings can't be read."""
     settings = kept_settings(run)
-    figures = (batch if isinstance(settings, BatchSettings) else prefill_decode).figures(rows)
     return LiveRun(
         settings,
         run=run,
         predicted=_predicted(rows),
         rows=list(rows),
-        finished=Finished(run, run.status, figures, run.note),
+        finished=Finished(run, run.status, _figures(settings, rows), run.note),
+        ladder=ladder,
     )
+
+
+def _figures(settings: RunSettings, rows: Sequence[Row]) -> tuple[Quantity, ...]:
+    match settings:
+        case BatchSettings():
+            return batch.figures(rows)
+        case SweepSettings():
+            return prefill_decode.figures(rows)
+        case _:
+            return ()
 
 
 def _predicted(rows: Sequence[Row]) -> Predicted | None:

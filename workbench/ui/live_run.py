@@ -7,14 +7,16 @@ from workbench.errors import WorkbenchError
 from workbench.experiments.events import (
     Event,
     Finished,
+    LadderMeasured,
     PointFailed,
     Predicted,
     Progress,
     RowMeasured,
     Started,
 )
-from workbench.experiments.settings import BatchSettings, RunSettings
+from workbench.experiments.settings import BatchSettings, GapSettings, RunSettings
 from workbench.quantity import format_duration
+from workbench.runs.ladder import Ladder
 from workbench.runs.row import Row
 from workbench.runs.run import Run
 from workbench.runs.store import Store
@@ -32,6 +34,7 @@ class LiveRun:
     progress: Progress | None = None
     rows: list[Row] = field(default_factory=list)
     finished: Finished | None = None
+    ladder: Ladder | None = None
     failure: str = ""
     stopping: bool = False
 
@@ -46,6 +49,8 @@ class LiveRun:
                 self.progress = event
             case RowMeasured(row) | PointFailed(row):
                 self.rows.append(row)
+            case LadderMeasured(_, ladder):
+                self.ladder = ladder
             case Finished():
                 self.finished = event
 
@@ -85,12 +90,15 @@ class LiveRun:
             return "starting"
         if not progress.point:
             return f"stopping · {progress.stage}" if self.stopping else progress.stage
-        parts = [f"point {progress.point} of {progress.points}"]
-        if progress.prompt_tokens is not None and isinstance(self.settings, BatchSettings):
+        if isinstance(self.settings, GapSettings):
+            parts = [f"round {progress.repeat}"]
+        else:
+            parts = [f"point {progress.point} of {progress.points}"]
+        if progress.prompt_tokens is not None and isinstance(self.settings, BatchSettings | GapSettings):
             parts.append(f"context {progress.prompt_tokens:,}, batch {progress.batch:,}")
         elif progress.prompt_tokens is not None:
             parts.append(f"prompt {progress.prompt_tokens:,}")
-        if progress.repeats:
+        if progress.repeats and not isinstance(self.settings, GapSettings):
             parts.append(f"repeat {progress.repeat} of {progress.repeats}")
         if self.stopping:
             parts.append("stopping")

@@ -11,8 +11,8 @@ from textual.widgets import Static
 from workbench.runs.compare import Comparison
 from workbench.ui.widgets.record_table import RecordTable
 
-SWEEP_FIGURES = ("ttft_ms", "other_ttft_ms", "ttft_ratio")
-FIGURES = ("total_tokens_per_s", "other_total_tokens_per_s", "total_tokens_per_s_ratio")
+PREFILL_FIGURES = ("ttft_ms", "other_ttft_ms", "ttft_ratio")
+STEP_FIGURES = ("total_tokens_per_s", "other_total_tokens_per_s", "total_tokens_per_s_ratio")
 
 
 class ComparisonScreen(ModalScreen[None]):
@@ -38,9 +38,10 @@ class ComparisonScreen(ModalScreen[None]):
     def on_mount(self) -> None:
         """Fill the table, without the columns that no point of this kind has."""
         points = self._comparison.points
-        first = SWEEP_FIGURES if any(point.ttft_ms is not None for point in points) else ()
+        prefills = PREFILL_FIGURES if any(point.ttft_ms is not None for point in points) else ()
+        steps = STEP_FIGURES if any(point.total_tokens_per_s is not None for point in points) else ()
         table = self.query_one(RecordTable)
-        table.show(points, ("prompt_tokens", "batch", *first, *FIGURES))
+        table.show(points, ("prompt_tokens", "batch", *prefills, *steps))
         table.focus()
 
     def on_resize(self) -> None:
