@@ -47,7 +47,8 @@ class GapPrinter:
 
     def kept(self) -> str:
         """What a signal that stopped the measuring left."""
-        return f"Stopped; the ladder as far as it came is kept: `workbench runs show {self._run.run_id if self._run else 'last'}`."
+        run = self._run.run_id if self._run else "last"
+        return f"Stopped; the ladder as far as it came is kept: `workbench runs show {run}`."
 
     def _finish(self, event: Finished) -> None:
         self._print_ladder()

@@ -30,8 +30,15 @@ def ladder_lines(ladder: Ladder) -> list[LadderLine]:
     ]
 
 
+def milliseconds(seconds: float) -> str:
+    """A time in ms to so many decimals that those of a ladder line up, without the unit."""
+    decimals = 2 if abs(seconds) < 1 else 1
+    # Adding zero takes the sign off what rounds to it.
+    return f"{round(seconds * 1e3, decimals) + 0.0:,.{decimals}f}"
+
+
 def _rung_line(rung: Rung, measured: Quantity) -> LadderLine:
-    interval = f"{rung.low_s * 1e3:,.2f} to {rung.high_s * 1e3:,.2f}"
+    interval = f"{milliseconds(rung.low_s)} to {milliseconds(rung.high_s)}"
     resolved = "" if rung.resolved else "not resolved: "
     return _line(rung.name, rung.time, interval, f"{resolved}{rung.evidence}", measured)
 

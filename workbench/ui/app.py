@@ -23,11 +23,12 @@ from workbench.engines.engine import load_transformers
 from workbench.errors import SettingsError, WorkbenchError
 from workbench.experiments.batch import batch_sweep
 from workbench.experiments.events import Event
+from workbench.experiments.gap.gap import gap
 from workbench.experiments.measured_run import Load
 from workbench.experiments.plan import check_before_loading
 from workbench.experiments.prefill_decode import sweep
 from workbench.experiments.probe import OpenGrid, ProbeSettings, open_torch_grid, probe
-from workbench.experiments.settings import BatchSettings, RunSettings, SweepSettings, check_settings
+from workbench.experiments.settings import BatchSettings, GapSettings, RunSettings, SweepSettings, check_settings
 from workbench.experiments.sittings import earlier_sittings
 from workbench.experiments.window import TimedWindow
 from workbench.hardware.device import Device
@@ -51,6 +52,7 @@ from workbench.ui.live_probe import LiveProbe, calibration_lines
 from workbench.ui.live_run import LiveRun, mark_interrupted
 from workbench.ui.panes.batch import BatchPane
 from workbench.ui.panes.ceiling import CeilingPane
+from workbench.ui.panes.gap import GapPane
 from workbench.ui.panes.prefill_decode import PrefillDecodePane
 from workbench.ui.panes.run_pane import RunPane
 from workbench.ui.panes.runs import RunsPane
@@ -84,6 +86,7 @@ FIRST_FOCUS = {
     "ceiling": "#context-table",
     "prefill_decode": "#sweep-table",
     "batch": "#batch-sweep-table",
+    "gap": "#ladder-table",
     "runs": "#runs-table",
 }
 """The panes, and what has the keys when one is shown."""
@@ -99,6 +102,7 @@ class WorkbenchApp(App[int]):
         Binding("2", "pane('ceiling')", "Ceiling"),
         Binding("3", "pane('prefill_decode')", "Prefill/Decode"),
         Binding("4", "pane('batch')", "Batch"),
+        Binding("5", "pane('gap')", "Gap"),
         Binding("6", "pane('runs')", "Runs"),
         Binding("r", "run", "Run"),
         Binding("p", "probe", "Probe"),
@@ -163,6 +167,7 @@ class WorkbenchApp(App[int]):
             yield CeilingPane(self._may_draw, id="ceiling")
             yield PrefillDecodePane(self._may_draw, id="prefill_decode")
             yield BatchPane(self._may_draw, id="batch")
+            yield GapPane(id="gap")
             yield RunsPane(id="runs")
             yield Strip(this_machine(), id="strip")
             yield Static("", id="keys", markup=False)
@@ -340,7 +345,7 @@ class WorkbenchApp(App[int]):
         self._show_frame()
 
     def action_run(self) -> None:
-        """Run the sweep of the Setup pane, once it is in sight, or the batch sweep of the Batch pane."""
+        """Run the sweep of the Setup pane, once it is in sight, or what the Batch or Gap pane is set to."""
         if self._pane in ("ceiling", "runs"):
             self.action_pane("setup")
             return
@@ -352,6 +357,9 @@ class WorkbenchApp(App[int]):
             settings = setup.settings()
             if self._pane == "batch":
                 self._run_batch(self._batch_pane().settings(settings))
+                return
+            if self._pane == "gap":
+                self._run_gap(self._gap_pane().settings(settings))
                 return
             if problem := setup.problem_of(settings):
                 raise SettingsError(problem)
@@ -370,6 +378,10 @@ class WorkbenchApp(App[int]):
         check_settings(settings)
         self._start(settings, "batch", batch_sweep(settings, self._load, self.window))
 
+    def _run_gap(self, settings: GapSettings) -> None:
+        check_settings(settings)
+        self._start(settings, "gap", gap(settings, self._load, self.window))
+
     @on(RunsPane.Opened)
     def _open_kept(self, message: RunsPane.Opened) -> None:
         """Show a kept run in the pane of its kind, with its rows as they were."""
@@ -379,7 +391,7 @@ class WorkbenchApp(App[int]):
         try:
             with Store() as store:
                 run = store.run(message.run_id)
-                kept = kept_run(run, store.rows(run.run_id))
+                kept = kept_run(run, store.rows(run.run_id), store.ladder(run.run_id))
         except WorkbenchError as error:
             self._say("The run can't be opened", str(error), is_error=True)
             return
@@ -600,11 +612,20 @@ class WorkbenchApp(App[int]):
     def _runs_pane(self) -> RunsPane:
         return self.screen_stack[0].query_one(RunsPane)
 
-    def _pane_of(self, live: LiveRun) -> RunPane:
-        return self._batch_pane() if isinstance(live.settings, BatchSettings) else self._sweep_pane()
+    def _gap_pane(self) -> GapPane:
+        return self.screen_stack[0].query_one(GapPane)
 
-    def _run_panes(self) -> tuple[RunPane, ...]:
-        return self._sweep_pane(), self._batch_pane()
+    def _pane_of(self, live: LiveRun) -> RunPane | GapPane:
+        match live.settings:
+            case BatchSettings():
+                return self._batch_pane()
+            case GapSettings():
+                return self._gap_pane()
+            case _:
+                return self._sweep_pane()
+
+    def _run_panes(self) -> tuple[RunPane | GapPane, ...]:
+        return self._sweep_pane(), self._batch_pane(), self._gap_pane()
 
     def _ceiling_pane(self) -> CeilingPane:
         return self.screen_stack[0].query_one(CeilingPane)

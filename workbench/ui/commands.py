@@ -17,7 +17,7 @@ def commands(app: WorkbenchApp) -> Iterator[SystemCommand]:
     if app.runner.busy:
         yield SystemCommand("Stop", "Stop the run; its rows are kept (x)", app.action_stop)
     else:
-        yield SystemCommand("Run", "Run the sweep of the Setup pane (r)", app.action_run)
+        yield SystemCommand("Run", "Run the sweep of the Setup pane, or what this pane is set to (r)", app.action_run)
         yield SystemCommand("Probe", "Measure this box itself, about a minute (p)", app.action_probe)
         yield SystemCommand(
             "Probe quickly", "Measure it in seconds: fewer kernels, one dtype", partial(app.action_probe, True)
@@ -29,6 +29,7 @@ def commands(app: WorkbenchApp) -> Iterator[SystemCommand]:
     yield SystemCommand("Prefill/Decode", "The live sweep (3)", partial(app.action_pane, "prefill_decode"))
     yield SystemCommand("Box", "The box over the last minutes (enter on the strip)", app.action_box)
     yield SystemCommand("Batch", "The live batch sweep (4)", partial(app.action_pane, "batch"))
+    yield SystemCommand("Gap", "One pass from its ceiling to its measured time (5)", partial(app.action_pane, "gap"))
     yield SystemCommand("Runs", "Every run kept: open, compare, resume, export (6)", partial(app.action_pane, "runs"))
     yield SystemCommand("Help", "Explain this pane (?)", app.action_help)
     yield SystemCommand("Chart markers", "Dots, or ASCII for fonts without them", app.action_markers)

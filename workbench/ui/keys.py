@@ -26,7 +26,7 @@ def key_line(pane: str, focused: Widget | None, busy: bool, has_run: bool) -> st
         keys.append("←→ change")
     elif isinstance(focused, Strip):
         keys.append("enter box")
-    elif pane == "ceiling" or (pane in RUN_PANES and has_run):
+    elif pane == "ceiling" or (pane in (*RUN_PANES, "gap") and has_run):
         keys.append("enter explain")
     elif pane == "setup" and not busy:
         keys.append("p probe")

@@ -13,6 +13,7 @@ PANES = (
     ("2", "Ceiling", "ceiling"),
     ("3", "Prefill/Decode", "prefill_decode"),
     ("4", "Batch", "batch"),
+    ("5", "Gap", "gap"),
     ("6", "Runs", "runs"),
 )
 GAP = 3

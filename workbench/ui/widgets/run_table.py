@@ -10,7 +10,7 @@ from textual.widgets import DataTable
 
 from workbench.record import written
 from workbench.runs.listed import ListedRun
-from workbench.runs.row import BATCH, PREFILL_DECODE
+from workbench.runs.row import BATCH, GAP, PREFILL_DECODE
 from workbench.runs.run import RunStatus
 
 MARK = "*"
@@ -54,8 +54,9 @@ class RunTable(DataTable[Text]):
 
     @property
     def resumable(self) -> bool:
-        """Whether the run under the cursor lacks points that nothing measures now."""
-        return self.selected is not None and self.selected.status in (RunStatus.INTERRUPTED, RunStatus.FAILED)
+        """Whether the run under the cursor lacks points that can be measured by themselves, and nothing does now."""
+        run = self.selected
+        return run is not None and run.kind != GAP and run.status in (RunStatus.INTERRUPTED, RunStatus.FAILED)
 
     def action_mark(self) -> None:
         """Mark the run under the cursor, or take its mark away."""

@@ -1,0 +1,207 @@
+"""Gap: one pass from its ceiling to its measured time, rung by rung, what it comes to and what would act on it."""
+
+from collections.abc import Iterable, Iterator
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.widgets import DataTable, Input, Static
+
+from workbench.experiments.gap.verdict import SUSPECTS, Kind, Suspect, kind, suspects
+from workbench.experiments.settings import GapSettings, RunSettings
+from workbench.quantity import explain
+from workbench.runs.ladder import DECODE, PREFILL, Ladder, Rung
+from workbench.runs.ladder_record import ladder_lines, lever_lines, milliseconds
+from workbench.ui.live_run import LiveRun
+from workbench.ui.widgets.chart import ASCII, Markers
+from workbench.ui.widgets.choice import Choice
+from workbench.ui.widgets.entry import Entry
+from workbench.ui.widgets.explanation import TextScreen
+from workbench.ui.widgets.field import field, whole_number
+from workbench.ui.widgets.ladder_table import LadderTable
+from workbench.ui.widgets.record_table import RecordTable
+from workbench.ui.widgets.waterfall import ASCII_BARS, BLOCK_BARS
+
+NOTHING_YET = "no run yet · r takes this pass of the Setup pane's model apart"
+LEVER_FIGURES = ("name", "predicted_ms", "measured_ms", "ttft_ratio", "memory", "agrees")
+
+
+class Verdict(Static, can_focus=True):
+    """What the ladder comes to, in one sentence; enter adds the suspects and the notes."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "explain", show=False)]
+
+    def __init__(self, *, id: str) -> None:
+        super().__init__("", id=id, markup=False)
+        self.ladder: Ladder | None = None
+        self.can_focus = False
+
+    def show(self, ladder: Ladder | None, failure: str) -> None:
+        """Say what this ladder comes to, or why there is none."""
+        self.ladder = ladder
+        self.can_focus = ladder is not None
+        text = failure if ladder is None else ladder.verdict
+        if str(self.content) != text:
+            self.update(text)
+
+    def action_explain(self) -> None:
+        """The sentence with the suspects behind the largest rung."""
+        if self.ladder is not None:
+            lines = [self.ladder.verdict, "", *_suspect_lines(suspects(self.ladder)), *_note_lines(self.ladder)]
+            self.app.push_screen(TextScreen("What the ladder comes to", lines))
+
+
+class GapPane(Vertical):
+    """Its fields, the ladder, what it comes to, and the levers that were tried."""
+
+    def __init__(self, *, id: str) -> None:
+        super().__init__(id=id)
+        self.live: LiveRun | None = None
+
+    def compose(self) -> ComposeResult:
+        """Everything the pane ever shows; it is filled by `show`."""
+        first = GapSettings()
+        with Horizontal(classes="fields"):
+            yield from field("phase", Choice((DECODE, PREFILL), DECODE, id="gap-phase"))
+            yield from field("context", Entry(str(first.context), id="gap-context"))
+            yield from field("batch", Entry(str(first.batch), id="gap-batch"))
+        yield Static(NOTHING_YET, id="gap-progress", classes="progress", markup=False)
+        yield LadderTable(id="ladder-table")
+        yield Static("", id="gap-evidence", markup=False)
+        yield Verdict(id="gap-verdict")
+        yield Static("", id="gap-notes", markup=False)
+        yield Static("", id="gap-suspects", markup=False)
+        yield RecordTable(id="levers-table")
+
+    def settings(self, setup: RunSettings) -> GapSettings:
+        """The pass of the fields, on the model and device of the Setup pane.
+
+        Raises SettingsError where a field holds no number.
+        """
+        return GapSettings(
+            model=setup.model,
+            weights=setup.weights,
+            dtype=setup.dtype,
+            device=setup.device,
+            threads=setup.threads,
+            track=setup.track,
+            context=whole_number(self._text("context"), "context"),
+            batch=whole_number(self._text("batch"), "batch"),
+            prefill=self.query_one("#gap-phase", Choice).value == PREFILL,
+        )
+
+    def show(self, live: LiveRun) -> None:
+        """Show the run as it stands."""
+        self.live = live
+        ladder = live.ladder
+        self.query_one("#gap-progress", Static).update(_progress(live, self.size.width - 2), layout=False)
+        self.query_one(LadderTable).show(ladder)
+        failed = next((row.status for row in live.rows if row.status != "ok"), "")
+        self.query_one(Verdict).show(ladder, failed and f"! The pass {failed}")
+        self._put("notes", () if ladder is None else _note_lines(ladder))
+        self._put("suspects", () if ladder is None else _other_suspects(ladder))
+        levers = self.query_one(RecordTable)
+        levers.display = ladder is not None and bool(ladder.levers)
+        levers.show([] if ladder is None else lever_lines(ladder), LEVER_FIGURES)
+        self._tell_evidence()
+
+    def on_mount(self) -> None:
+        """Without levers there is no table of them."""
+        self.query_one(RecordTable).display = False
+
+    def catch_up(self) -> None:
+        """Nothing waits here: `show` is only called between timed windows."""
+
+    def use_markers(self, markers: Markers) -> None:
+        """Draw the bars with characters that a terminal without those has too."""
+        self.query_one(LadderTable).use(ASCII_BARS if markers is ASCII else BLOCK_BARS)
+
+    @on(DataTable.RowHighlighted)
+    def _tell_evidence(self) -> None:
+        table = self.query_one(LadderTable)
+        text = ""
+        if table.ladder is not None:
+            line = ladder_lines(table.ladder)[table.place]
+            text = f"{line.name}: {line.evidence}"
+        self.query_one("#gap-evidence", Static).update(text, layout=False)
+
+    @on(DataTable.RowSelected)
+    def _explain(self) -> None:
+        table = self.query_one(LadderTable)
+        if table.ladder is not None:
+            self.app.push_screen(line_explanation(table.ladder, table.place))
+
+    @on(Entry.Kept)
+    def action_to_table(self) -> None:
+        """Leave the field."""
+        self.query_one(LadderTable).focus()
+
+    @on(Input.Changed)
+    @on(Choice.Changed)
+    def _keep_to_itself(self, event: Input.Changed | Choice.Changed) -> None:
+        # These fields say nothing to the Setup pane.
+        event.stop()
+
+    def _put(self, name: str, lines: Iterable[str]) -> None:
+        place, text = self.query_one(f"#gap-{name}", Static), "\n".join(lines)
+        if str(place.content) != text:
+            place.update(text)
+
+    def _text(self, name: str) -> str:
+        return self.query_one(f"#gap-{name}", Entry).value.strip()
+
+
+def line_explanation(ladder: Ladder, place: int) -> TextScreen:
+    """What `enter` on a line of the ladder shows: its time and interval, how it was measured, and what to suspect."""
+    line = ladder_lines(ladder)[place]
+    ends = (ladder.ceiling, *(rung.time for rung in ladder.terms), ladder.measured)
+    lines = []
+    if 0 < place <= len(ladder.terms):
+        rung = ladder.terms[place - 1]
+        lines += [*_interval_lines(rung), ""]
+    lines += [*explain(ends[place]), "", line.evidence]
+    if found := SUSPECTS.get(line.name, ()):
+        lines += ["", *_suspect_lines(found)]
+    return TextScreen(f"{line.name} · {_pass_words(ladder)}", lines)
+
+
+def _interval_lines(rung: Rung) -> Iterator[str]:
+    ms, low_ms, high_ms = (milliseconds(seconds) for seconds in (rung.time.value, rung.low_s, rung.high_s))
+    yield f"{ms} ms, at 95 % between {low_ms} and {high_ms} ms, all ways of measuring it included."
+    if not rung.resolved:
+        yield "Not resolved: the interval spans zero. More rounds, or a quieter box, narrow it."
+
+
+def _suspect_lines(found: tuple[Suspect, ...]) -> Iterator[str]:
+    if found:
+        yield "Suspects, the likeliest first:"
+    for number, suspect in enumerate(found, 1):
+        yield f"{number}. {suspect.what}"
+        yield f"   check: {suspect.check}"
+
+
+def _note_lines(ladder: Ladder) -> Iterator[str]:
+    yield from (f"! {text}" for text in ladder.notes)
+
+
+def _other_suspects(ladder: Ladder) -> Iterator[str]:
+    """Of a symptom, after the first, which the verdict has named."""
+    if kind(ladder) is Kind.SYMPTOM:
+        yield from (f"or: {suspect.what} ({suspect.check})" for suspect in suspects(ladder)[1:])
+
+
+def _pass_words(ladder: Ladder) -> str:
+    of = f"prefill of {ladder.tokens:,} tokens" if ladder.phase == PREFILL else f"step at context {ladder.tokens:,}"
+    return f"{of}, batch {ladder.batch:,}"
+
+
+def _progress(live: LiveRun, width: int) -> str:
+    """Where the run stands; which pass its ladder is of, and what the model held, where there is room."""
+    line = live.summary()
+    passes = "" if live.ladder is None or not live.over else _pass_words(live.ladder)
+    for more in filter(None, (passes, live.finished.memory if live.finished else "")):
+        if len(f"{line} · {more}") <= width:
+            line = f"{line} · {more}"
+    return line
