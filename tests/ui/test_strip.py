@@ -1,6 +1,7 @@
 """The strip and the last minutes behind it: what they say, what gives way, and when they keep still."""
 
 from dataclasses import replace
+from math import inf
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from workbench.quantity import Origin, Quantity, Unit
 from workbench.ui.live_run import LiveRun
 from workbench.ui.widgets.box_view import BoxHistory, BoxScreen, history_lines
 from workbench.ui.widgets.levels import ASCII_LEVELS, BLOCK_LEVELS, bar, spread_over, steps
-from workbench.ui.widgets.strip import Part, Strip, box_parts, differs, fitted, rate_parts, run_parts
+from workbench.ui.widgets.strip import STALE_S, Part, Strip, box_parts, differs, fitted, rate_parts, run_parts
 
 MACHINE = Machine("a box", 2, 25_300_000_000)
 GPU = AcceleratorUse("a GPU", 0.98, 12_100_000_000, 150_000_000_000)
@@ -156,7 +157,11 @@ def test_the_least_important_gives_way_first() -> None:
     ],
 )
 def test_a_sample_is_shown_when_it_says_something_new(changed: dict[str, Any], new: bool) -> None:
-    assert differs(a_sample(), a_sample(**changed)) is new
+    assert differs(a_sample(), a_sample(**changed), STALE_S) is new
+
+
+def test_without_a_run_no_sample_grows_old() -> None:
+    assert not differs(a_sample(), a_sample(at=5000.0), inf)
 
 
 # Levels

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import ClassVar
 
 from textual.binding import Binding, BindingType
@@ -22,6 +23,7 @@ NARROW_WIDTH, NARROW_LINES = 118, 2
 """Under this width the strip has two lines, else one."""
 STEP_PERCENT, STEP_BYTES = 5.0, 100_000_000
 STALE_S = 10.0
+"""What is on screen of a run is no older; without a run, a box on which nothing happens has nothing written to it."""
 STOLEN_SHARE = 0.01
 SWAP_BYTES = 10_000_000
 
@@ -60,7 +62,7 @@ class Strip(Static, can_focus=True):
 
     def show(self, sample: Sample, live: LiveRun | None) -> None:
         """Put the sample on screen where it says something new."""
-        if self._sample is None or differs(self._sample, sample):
+        if self._sample is None or differs(self._sample, sample, STALE_S if live is not None else inf):
             self._sample = sample
         elif live is None and self._live is None:
             return
@@ -159,10 +161,10 @@ def gigabytes(count: float) -> str:
     return f"{count / 1e9:.1f}"
 
 
-def differs(shown: Sample, sample: Sample) -> bool:
-    """Whether a sample says something that the one on screen doesn't, or that one is old."""
+def differs(shown: Sample, sample: Sample, stale_s: float) -> bool:
+    """Whether a sample says something that the one on screen doesn't, or that one is older than `stale_s`."""
     return (
-        sample.at - shown.at >= STALE_S
+        sample.at - shown.at >= stale_s
         or len(shown.core_percent) != len(sample.core_percent)
         or any(abs(a - b) >= STEP_PERCENT for a, b in zip(shown.core_percent, sample.core_percent, strict=True))
         or abs(shown.other_share - sample.other_share) * 100 >= STEP_PERCENT
