@@ -1,0 +1,185 @@
+"""TTFT and TPOT over prompt length, context and batch, and the lines that lie through them, with their intervals."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import sqrt
+
+from workbench.ceilings.batch import Limit
+from workbench.experiments.statistics import STUDENT_T_95, Interval
+from workbench.runs.row import BATCH, PREFILL_DECODE, Row
+
+Z_95 = 1.959964
+"""97.5 per cent point of the normal distribution: any table of it."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One point's two times in seconds, with the intervals of their medians; None is not measured.
+
+    `row` is the row it was read from, which tells what stood beside it; None where only the times are known.
+    """
+
+    prompt_tokens: int
+    context_tokens: int
+    batch: int
+    ttft_s: float | None
+    tpot_s: float | None
+    ttft_interval: Interval | None = None
+    tpot_interval: Interval | None = None
+    row: Row | None = None
+
+
+@dataclass(frozen=True)
+class Times:
+    """How many times one figure is another, and where that lies."""
+
+    value: float
+    interval: Interval
+
+
+@dataclass(frozen=True)
+class Coefficient:
+    """A coefficient of a fitted line, with its 95 per cent interval; None where there are no points to spare for it."""
+
+    value: float
+    interval: Interval | None
+
+
+@dataclass(frozen=True)
+class Fit:
+    """y = c0 + c1·x + c2·x² …, the coefficients from the lowest power up."""
+
+    coefficients: tuple[Coefficient, ...]
+
+    def at(self, x: float) -> float:
+        """The fitted y."""
+        return sum(c.value * x**power for power, c in enumerate(self.coefficients))
+
+
+def readings(rows: Iterable[Row]) -> tuple[Reading, ...]:
+    """The times of the rows that were measured: medians where there are any, with their intervals.
+
+    A batch's prefill is not of one prompt, so its rows have a TPOT alone: the step. A batch refused for memory has no
+    times, and is told by its row.
+    """
+    return tuple(_reading(row) for row in rows if _is_measured(row) or row.bound_by == Limit.MEMORY)
+
+
+def _is_measured(row: Row) -> bool:
+    return row.status == "ok" and bool(row.ttft_ms or row.tpot_ms or row.step_ms)
+
+
+def _reading(row: Row) -> Reading:
+    ttft_ms = None if row.kind == BATCH else row.ttft_median_ms or row.ttft_ms
+    tpot_ms = row.step_ms or row.tpot_median_ms or row.tpot_ms
+    return Reading(
+        prompt_tokens=row.prompt_tokens,
+        context_tokens=row.context_tokens,
+        batch=row.batch,
+        ttft_s=None if ttft_ms is None else ttft_ms / 1e3,
+        tpot_s=None if tpot_ms is None else tpot_ms / 1e3,
+        ttft_interval=_interval(row.ttft_low_ms, row.ttft_high_ms),
+        tpot_interval=_interval(row.tpot_low_ms, row.tpot_high_ms),
+        row=row,
+    )
+
+
+def _interval(low_ms: float | None, high_ms: float | None) -> Interval | None:
+    return None if low_ms is None or high_ms is None else Interval(low_ms / 1e3, high_ms / 1e3)
+
+
+def over_prompts(found: Sequence[Reading]) -> tuple[Reading, ...]:
+    """The requests of one sequence, by prompt length; of one measured twice the last."""
+    return _by({r.prompt_tokens: r for r in found if r.batch == 1 and r.ttft_s and r.tpot_s})
+
+
+def over_contexts(found: Sequence[Reading]) -> tuple[Reading, ...]:
+    """The decode steps of one sequence, by the tokens in its cache: of requests where several were timed, else of all.
+
+    A request's steps and those of a batch of one are timed apart, and are not mixed.
+    """
+    requests = over_prompts(found)
+    if len(requests) > 1:
+        return requests
+    return _by({r.context_tokens: r for r in found if r.batch == 1 and r.tpot_s})
+
+
+def over_batches(found: Sequence[Reading]) -> dict[int, tuple[Reading, ...]]:
+    """For each context that two batches were timed of, its steps by their sequences, without those of requests."""
+    steps = [r for r in found if r.tpot_s and (r.row is None or r.row.kind != PREFILL_DECODE)]
+    contexts = dict.fromkeys(r.prompt_tokens for r in steps if r.batch > 1)
+    by_context = {context: _by({r.batch: r for r in steps if r.prompt_tokens == context}) for context in contexts}
+    return {context: steps for context, steps in by_context.items() if len(steps) > 1}
+
+
+def _by(by_key: dict[int, Reading]) -> tuple[Reading, ...]:
+    return tuple(by_key[key] for key in sorted(by_key))
+
+
+def times(later: float, later_interval: Interval | None, earlier: float, earlier_interval: Interval | None) -> Times:
+    """How many times `later` is `earlier`: the widest that the two intervals allow, no width without any."""
+    of, over = later_interval or Interval(later, later), earlier_interval or Interval(earlier, earlier)
+    high = of.high / over.low if over.low > 0 else float("inf")
+    return Times(later / earlier, Interval(max(of.low, 0.0) / over.high, high))
+
+
+def fit(points: Sequence[tuple[float, float]], degree: int) -> Fit | None:
+    """The polynomial of that degree nearest to (x, y) by relative error; None of fewer different x than coefficients.
+
+    Least squares of (y − fitted) / y, since a timing's error grows with it. The intervals are Student's, of the
+    residuals, so a curve that the polynomial can't follow makes them wide. Raises ValueError for a y that is not
+    above zero.
+    """
+    terms = degree + 1
+    if any(y <= 0 for _, y in points):
+        raise ValueError("a fit by relative error needs figures above zero")
+    if len({x for x, _ in points}) < terms:
+        return None
+    # In units of the largest x, or the powers lie too far apart for floating point.
+    unit = max(abs(x) for x, _ in points) or 1.0
+    lines = [([(x / unit) ** power / y for power in range(terms)], 1.0) for x, y in points]
+    normal = [[sum(a[i] * a[j] for a, _ in lines) for j in range(terms)] for i in range(terms)]
+    inverse = _inverse(normal)
+    right = [sum(a[i] * target for a, target in lines) for i in range(terms)]
+    c = [sum(inverse[i][j] * right[j] for j in range(terms)) for i in range(terms)]
+    spare = len(points) - terms
+    squares = sum((target - sum(k * v for k, v in zip(c, a, strict=True))) ** 2 for a, target in lines)
+
+    def coefficient(i: int) -> Coefficient:
+        scale = unit**i
+        if not spare:
+            return Coefficient(c[i] / scale, None)
+        half = student_t_95(spare) * sqrt(squares / spare * max(inverse[i][i], 0.0))
+        return Coefficient(c[i] / scale, Interval((c[i] - half) / scale, (c[i] + half) / scale))
+
+    return Fit(tuple(coefficient(i) for i in range(terms)))
+
+
+def student_t_95(freedom: int) -> float:
+    """97.5 per cent point of Student's t: a table for few degrees of freedom, an expansion for more, good to 0.2 %.
+
+    Source: Abramowitz and Stegun, "Handbook of Mathematical Functions" (1964), 26.7.5.
+    """
+    if freedom <= len(STUDENT_T_95):
+        return STUDENT_T_95[freedom - 1]
+    z, ν = Z_95, freedom
+    return (
+        z
+        + (z**3 + z) / (4 * ν)
+        + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * ν**2)
+        + (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * ν**3)
+    )
+
+
+def _inverse(matrix: list[list[float]]) -> list[list[float]]:
+    """By Gauss and Jordan, with pivots; the matrix of a fit with enough different x has one."""
+    size = len(matrix)
+    work = [[*row, *(1.0 if i == j else 0.0 for j in range(size))] for i, row in enumerate(matrix)]
+    for i in range(size):
+        pivot = max(range(i, size), key=lambda k: abs(work[k][i]))
+        work[i], work[pivot] = work[pivot], work[i]
+        work[i] = [value / work[i][i] for value in work[i]]
+        for k in range(size):
+            if k != i:
+                work[k] = [value - work[k][i] * above for value, above in zip(work[k], work[i], strict=True)]
+    return [row[size:] for row in work]
