@@ -26,7 +26,7 @@ from workbench.ui.widgets.ladder_table import NOT_RESOLVED, LadderTable
 from workbench.ui.widgets.record_table import RecordTable
 from workbench.ui.widgets.run_table import RunTable
 
-ROUNDS = 5
+ROUNDS = 2
 
 
 class CountedPass(FakePass):
@@ -44,7 +44,7 @@ class CountedPass(FakePass):
 
 
 @pytest.fixture(autouse=True)
-def five_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+def few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gap_experiment, "MOST_ROUNDS", ROUNDS)
     monkeypatch.setattr(ladder_arithmetic, "RESAMPLES", 20)
 
@@ -195,7 +195,7 @@ async def test_x_keeps_the_ladder_as_far_as_it_came() -> None:
     app: WorkbenchApp
 
     def stop(count: int) -> None:
-        if count == 2 * (1 + len(Part)) + 2:
+        if count == 1 + len(Part) + 2:
             app.runner.cancel()
 
     app = a_gap_app(CountedPass(stop))
@@ -208,7 +208,7 @@ async def test_x_keeps_the_ladder_as_far_as_it_came() -> None:
             ladder = store.ladder(kept.run_id)
         assert (kept.status, kept.rows) == (RunStatus.INTERRUPTED, 0)
         assert ladder is not None
-        assert ladder.rounds == 2
+        assert ladder.rounds == 1
         assert table(app).ladder == ladder
 
 

@@ -156,12 +156,11 @@ class GapPane(Vertical):
 def line_explanation(ladder: Ladder, place: int) -> TextScreen:
     """What `enter` on a line of the ladder shows: its time and interval, how it was measured, and what to suspect."""
     line = ladder_lines(ladder)[place]
-    ends = (ladder.ceiling, *(rung.time for rung in ladder.terms), ladder.measured)
-    lines = []
     if 0 < place <= len(ladder.terms):
         rung = ladder.terms[place - 1]
-        lines += [*_interval_lines(rung), ""]
-    lines += [*explain(ends[place]), "", line.evidence]
+        lines = [*_interval_lines(rung), "", *explain(rung.time), "", rung.evidence]
+    else:
+        lines = [*explain(ladder.measured if place else ladder.ceiling), "", line.evidence]
     if found := SUSPECTS.get(line.name, ()):
         lines += ["", *_suspect_lines(found)]
     return TextScreen(f"{line.name} · {_pass_words(ladder)}", lines)
