@@ -15,7 +15,7 @@ from workbench.experiments.events import Event, PointFailed, PointFloor, Predict
 from workbench.experiments.judging import judged
 from workbench.experiments.measured_run import Around, Load, MeasuredRun, measured_run, point_row
 from workbench.experiments.plan import middle_context
-from workbench.experiments.repeats import warm_ups
+from workbench.experiments.repeats import LEAST_REPEATS, warm_ups
 from workbench.experiments.settings import BatchSettings
 from workbench.experiments.sittings import Earlier
 from workbench.experiments.window import TimedWindow
@@ -51,9 +51,9 @@ class _Measurement:
 
     @property
     def samples(self) -> Samples:
-        """The steps, of those dropped as warm-up apart."""
+        """The steps, of those dropped as warm-up apart; of few steps none are."""
         steps = () if self.timing is None else self.timing.step_s
-        k = warm_ups([(step,) for step in steps])
+        k = min(warm_ups([(step,) for step in steps]), max(0, len(steps) - LEAST_REPEATS))
         return Samples(tpot_s=steps[k:], dropped_tpot_s=steps[:k])
 
 
