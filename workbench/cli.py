@@ -342,6 +342,22 @@ def _add_gap(commands: Commands) -> None:
     gap.add_argument("--batch", type=int, default=1, metavar="N", help="sequences in the pass; default 1")
     gap.add_argument("--prefill", type=int, metavar="N", help="take a prefill of N tokens apart, not a decode step")
     gap.add_argument("--seconds", type=positive, default=30.0, metavar="S", help="of measuring, five rounds at least")
+    gap.add_argument(
+        "--perturb",
+        action="store_true",
+        help="vary the prompt, then the sequences of --context tokens, and say in words what each acts on, instead",
+    )
+    gap.add_argument(
+        "--try",
+        dest="levers",
+        type=_names,
+        default=(),
+        metavar="all|NAME,NAME",
+        help="try levers on the pass afterwards: all that should save something, or bfloat16, float16, int8-weights, "
+        "preallocated-cache, eager-attention, compiled, fewer-threads",
+    )
+    gap.add_argument("--fastest", action="store_true", help="search combinations of levers; the winner becomes a preset")
+    gap.add_argument("--within", type=positive, default=300.0, metavar="S", help="seconds of that search; default 300")
     gap.add_argument("--track", metavar="NAME", help="the hardware track whose vendor figures to begin from")
     _add_loading(gap)
 
@@ -379,13 +395,14 @@ def _add_selfcheck(commands: Commands) -> None:
 
 
 def _add_runs(commands: Commands) -> None:
-    about = "the runs kept: list, show, export, compare, resume"
+    about = "the runs kept: list, show, export, explain, compare, resume"
     runs = commands.add_parser("runs", help=about, description="The runs kept.")
     actions = runs.add_subparsers(title="actions", metavar="ACTION", required=True)
     for name, function, about in (
         ("list", "list_runs", "all runs, the newest first"),
         ("show", "show", "one run's rows"),
         ("export", "export", "one run's rows as CSV"),
+        ("explain", "explained", "which symptoms rows of a run show, the phase of each, and what acts on it"),
         ("compare", "compared", "two runs side by side, at the points both measured"),
         ("resume", "resume", "measure the missing points of a run that was interrupted"),
     ):
@@ -395,6 +412,10 @@ def _add_runs(commands: Commands) -> None:
         if name == "compare":
             action.add_argument("run", metavar="RUN", help="its name, or last")
             action.add_argument("other", metavar="OTHER", help="the run it is compared with: ratios are its over RUN's")
+        elif name == "explain":
+            action.add_argument(
+                "runs", metavar="RUN", nargs="*", default=["last"], help="names, or last (the default), read together"
+            )
         elif name != "list":
             action.add_argument("run", metavar="RUN", nargs="?", default="last", help="its name, or last (the default)")
         if name == "export":
@@ -460,6 +481,10 @@ def _cache_type(text: str) -> str:
 def _points(text: str) -> tuple[int, ...]:
     """Prompt lengths, contexts or batches as they stand: the settings say which can't be measured."""
     return tuple(whole_numbers(text)) if text.strip() else ()
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(word for word in (part.strip().lower() for part in text.split(",")) if word)
 
 
 def _repeats(text: str) -> Any:

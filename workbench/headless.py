@@ -14,6 +14,7 @@ from workbench.experiments.batch_plan import BatchPlan, plan_batch
 from workbench.experiments.events import Event, Finished, PointFailed, Predicted, Progress, RowMeasured, Started
 from workbench.experiments.gap.gap import gap
 from workbench.experiments.gap.gap_plan import plan_gap
+from workbench.experiments.gap.perturbation import perturbation, reading
 from workbench.experiments.measured_run import Load
 from workbench.experiments.plan import LoadPlan, Plan, plan
 from workbench.experiments.prefill_decode import sweep
@@ -82,6 +83,32 @@ def run_gap(settings: GapSettings, chosen: Format) -> int:
         gap(settings, load_transformers, TimedWindow()), Runner(Store), printer.show, printer.left_behind, printer.kept
     )
     return code or (FAILED_EXIT if printer.failure or printer.ladder is None else 0)
+
+
+def run_perturbation(prompts: SweepSettings, sequences: BatchSettings, chosen: Format) -> int:
+    """Vary the prompt, then the sequences; print the rows of both and their reading; returns the exit code.
+
+    JSON holds both, under `rows` and `reading`; the sentences of CSV, whose lines are rows, go to standard error.
+    """
+    runner = Runner(Store)
+    printer = _Printer(chosen, runner.cancel)
+    for planned in (plan(prompts), plan_batch(sequences)):
+        printer.begin(planned)
+    experiment = perturbation(prompts, sequences, load_transformers, TimedWindow())
+    code = _drive(experiment, runner, printer.show, printer.mark_interrupted, lambda: KEPT)
+    sentences = reading(printer.rows)
+    match chosen:
+        case Format.JSON:
+            print_json({"rows": records(printer.rows), "reading": sentences})
+        case Format.CSV:
+            for sentence in sentences:
+                note(sentence.text)
+        case _:
+            for sentence in sentences:
+                print(f"{sentence.varied}: {sentence.text}", flush=True)
+    if code:
+        return code
+    return 0 if printer.measured else FAILED_EXIT
 
 
 def plan_words(planned: LoadPlan) -> str:
@@ -197,16 +224,27 @@ class _Printer:
         self.reader_is_gone = False
         self._run_id = ""
         self._rows: list[Row] = []
-        self._table = RowTable(PREFILL_DECODE)
+        self._kind = PREFILL_DECODE
+        self._table = RowTable(self._kind)
         self._headed = False
         self.measured = 0
+
+    @property
+    def rows(self) -> Sequence[Row]:
+        """The rows printed so far."""
+        return self._rows
 
     def begin(self, planned: LoadPlan, earlier: Sequence[Row] = ()) -> None:
         """Say what will run, what it needs and about how long it takes, and print the rows it has already."""
         note(plan_words(planned))
-        self._table = RowTable(BATCH if isinstance(planned, BatchPlan) else PREFILL_DECODE)
+        self._head_for(BATCH if isinstance(planned, BatchPlan) else PREFILL_DECODE)
         for row in earlier:
             self._add(row)
+
+    def _head_for(self, kind: str) -> None:
+        """Print rows under the headings of their kind from now on."""
+        if kind != self._kind:
+            self._kind, self._table = kind, RowTable(kind)
 
     def show(self, event: Event) -> None:
         """Print one event; once nobody reads the output any more the run is stopped, and its rows are kept."""
@@ -220,6 +258,7 @@ class _Printer:
     def _show(self, event: Event) -> None:
         match event:
             case Started(run):
+                self._head_for(run.kind)
                 self._run_id = run.run_id
                 again = f", sitting {run.sitting}" if run.resumed_at else ""
                 note(f"run {run.run_id}{again} on {run.machine}")

@@ -46,7 +46,7 @@ Listener = Callable[[Event], None]
 
 
 def drive(experiment: Experiment, cancel: CancelToken, store: Store, listener: Listener) -> None:
-    """Iterate an experiment: each row is committed to the store first, then handed to `listener`.
+    """Iterate an experiment of one run or several in turn: each row is committed first, then handed to `listener`.
 
     An error is raised on after the run is marked failed in the store; a run that was refused before its first row
     leaves nothing there, and one that was refused as it was resumed stays interrupted.
@@ -58,8 +58,10 @@ def drive(experiment: Experiment, cancel: CancelToken, store: Store, listener: L
         for event in experiment(cancel):
             match event:
                 case Started():
+                    if started is not None:
+                        owner.ended_here(started.run.run_id)
                     (store.resume_run if event.run.resumed_at else store.add_run)(event.run)
-                    started = event
+                    started, ended, rows = event, False, 0
                 case RowMeasured() | PointFailed():
                     store.add_row(event.row, event.samples)
                     rows += 1

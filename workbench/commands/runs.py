@@ -1,4 +1,4 @@
-"""The commands over the store: runs list, show, export, compare and resume."""
+"""The commands over the store: runs list, show, export, explain, compare and resume."""
 
 import argparse
 from dataclasses import asdict
@@ -11,6 +11,7 @@ from workbench.runs.ladder_record import ladder_record
 from workbench.runs.listed import listed
 from workbench.runs.row import labels
 from workbench.runs.store import Store
+from workbench.runs.symptoms import SHOWN_APART, explained_rows, symptom_words, symptoms
 
 
 def list_runs(options: argparse.Namespace) -> int:
@@ -72,6 +73,24 @@ def export(options: argparse.Namespace) -> int:
         path = write_text(text, options.output)
         what = f"{len(rows)} rows" if ladder is None else "the ladder"
         note(f"{what} of {run.run_id} written to {path}")
+    return 0
+
+
+def explained(options: argparse.Namespace) -> int:
+    """The symptoms that the rows of one run, or of several together, show."""
+    with Store() as store:
+        runs = [store.run(name) for name in options.runs]
+        rows = explained_rows([(run, store.rows(run.run_id)) for run in runs])
+    lines = symptoms(rows)
+    if options.format is not Format.TABLE:
+        print_records(lines, options.format)
+        return 0
+    print(f"{', '.join(run.run_id for run in runs)} · {labels(rows[0])}")
+    print_records(lines, Format.TABLE, without=SHOWN_APART)
+    for line in lines:
+        print(f"\n{line.symptom}: {line.verdict}")
+        for words in symptom_words(line):
+            print(f"  {words}")
     return 0
 
 

@@ -5,9 +5,10 @@ import os
 import sys
 
 from workbench.errors import SettingsError
+from workbench.experiments.gap.perturbation import perturbations
 from workbench.experiments.probe import ProbeSettings
 from workbench.experiments.settings import BatchSettings, GapSettings, RunSettings, SweepSettings
-from workbench.headless import run_gap, run_probe, run_sweeps
+from workbench.headless import run_gap, run_perturbation, run_probe, run_sweeps
 from workbench.output import Format, note
 from workbench.tracks import opened_on, track_settings
 
@@ -72,7 +73,7 @@ def batch(options: argparse.Namespace) -> int:
 
 
 def gap(options: argparse.Namespace) -> int:
-    """Take one pass apart, from its ceiling to its measured time."""
+    """Take one pass apart, from its ceiling to its measured time, or vary what it is given."""
     settings = GapSettings(
         model=options.model,
         weights=options.weights[0],
@@ -80,9 +81,13 @@ def gap(options: argparse.Namespace) -> int:
         batch=options.batch,
         prefill=options.prefill is not None,
         seconds=options.seconds,
+        levers=options.levers,
+        fastest_within=options.within if options.fastest else None,
         dtype=options.dtype,
         device=options.device,
         threads=options.threads,
         track=RunSettings.track if options.track is None else opened_on(options.track).name,
     )
+    if options.perturb:
+        return run_perturbation(*perturbations(settings, options.context), options.format)
     return run_gap(settings, options.format)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from workbench.ceilings.batch import Limit
+from workbench.errors import StoreError
 from workbench.hardware.load import BUSY_SHARE
 from workbench.quantity import Quantity
 from workbench.record import headed
@@ -30,7 +31,8 @@ from workbench.runs.checks import (
     square,
 )
 from workbench.runs.readings import Reading, readings
-from workbench.runs.row import Row
+from workbench.runs.row import COLUMN, Row
+from workbench.runs.run import Run
 
 GROWS = 1.25
 """A figure that grew by less is flat: other work on the box moves one as far."""
@@ -80,6 +82,32 @@ class SymptomLine:
     causes: str = headed("contributes")
     acts: str = headed("acts on it")
     would_tell: str = headed("would tell")
+
+
+SHOWN_APART = ("why", "causes", "acts", "would_tell")
+"""The fields of a line that are sentences, and stand under a table rather than in it."""
+_ALIKE = ("model", "weights", "quantisation", "dtype", "engine", "device", "threads", "machine")
+
+
+def explained_rows(runs: Sequence[tuple[Run, Sequence[Row]]]) -> list[Row]:
+    """The rows of several runs, to be read together.
+
+    Raises StoreError where there are none, or they are not of one model on one box and engine.
+    """
+    rows = [row for _, of_run in runs for row in of_run]
+    if not rows:
+        names = " and ".join(run.run_id for run, _ in runs)
+        raise StoreError(
+            f"{names}: no rows, so there is nothing to explain. `workbench runs list` shows which have some."
+        )
+    for name in _ALIKE:
+        values = list(dict.fromkeys(str(getattr(row, name)) for row in rows))
+        if len(values) > 1:
+            raise StoreError(
+                f"These runs differ in {COLUMN[name].heading}: {' and '.join(values)}. Explain one of them, or runs of "
+                "one model on one box; `workbench runs compare` says what differs."
+            )
+    return rows
 
 
 def symptoms(rows: Iterable[Row]) -> tuple[SymptomLine, ...]:
