@@ -2,10 +2,12 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any
 
 from workbench.engines.engine import BatchTiming, BoxRates, EngineLabels, PointError, RequestTiming
 from workbench.experiments.gap.parts import Dissection, InPlace, Part, Sample
+from workbench.experiments.gap.variant import Agreement, Variant, VariantRun
 from workbench.experiments.plan import LoadPlan
 from workbench.models.model import Model
 from workbench.quantity import Origin, Quantity, Unit
@@ -13,6 +15,7 @@ from workbench.runner import CancelToken
 from workbench.runs.row import Row
 
 READ_RATE = 20e9
+PLAIN_STEP_S = 0.125
 PRODUCT_RATE = 100e9
 
 
@@ -100,6 +103,11 @@ class FakeModel:
     free: int = 1 << 40
     closed: bool = False
     full: FakePass = field(default_factory=lambda: FakePass(FAKE_PARTS_S, 0.020))
+    speeds: Mapping[Variant, float] = field(default_factory=dict)
+    disagreeing: frozenset[Variant] = frozenset()
+    refused: frozenset[Variant] = frozenset()
+    calls: list[str] = field(default_factory=list)
+    now: float = 0.0
 
     def box_rates(self) -> BoxRates:
         return BoxRates(
@@ -143,8 +151,53 @@ class FakeModel:
             raise PointError("out of memory")
         return Dissection(self.full, None, FakePass(dict.fromkeys(Part, 0.0), self.full.framework_s))
 
+    def variant(
+        self, variant: Variant, tokens: int, batch: int, prompt_tokens: int, cancel: CancelToken
+    ) -> "FakeVariant":
+        self.calls.append(f"ready: {variant}")
+        cancel.check()
+        if variant in self.refused:
+            raise PointError("it needs 9.0 GB beside the loaded model, and 1.0 GB are free")
+        return FakeVariant(self, variant, prompt_tokens, cancel)
+
     def close(self) -> None:
         self.closed = True
+
+
+@dataclass
+class FakeVariant:
+    """A variant whose step is the plain one's over the product of its changes' speeds, on a clock that it moves."""
+
+    owner: FakeModel
+    variant: Variant
+    prompt_tokens: int
+    cancel: CancelToken
+    weight_bytes: int = 1_000_000
+
+    def step(self) -> float:
+        self.cancel.check()
+        self.owner.calls.append(f"step: {self.variant}")
+        return self._passed(PLAIN_STEP_S / self._speed())
+
+    def prefill(self) -> float:
+        self.owner.calls.append(f"prefill: {self.variant}")
+        return self._passed(2 * PLAIN_STEP_S)
+
+    def agreement(self, plain: VariantRun) -> Agreement:
+        self.owner.calls.append(f"agreement: {self.variant}")
+        off = any(self.variant.with_change(each) == self.variant for each in self.owner.disagreeing)
+        return Agreement(1.0 if off else 0.01, 0.0, 0.5 if off else 1.0, 20)
+
+    def close(self) -> None:
+        self.owner.calls.append(f"closed: {self.variant}")
+
+    def _speed(self) -> float:
+        changes = [each for each in self.owner.speeds if self.variant.with_change(each) == self.variant]
+        return prod(self.owner.speeds[each] for each in changes)
+
+    def _passed(self, seconds: float) -> float:
+        self.owner.now += seconds
+        return seconds
 
 
 def fake_load(

@@ -356,7 +356,7 @@ def _add_gap(commands: Commands) -> None:
         help="try levers on the pass afterwards: all that should save something, or bfloat16, float16, int8-weights, "
         "preallocated-cache, eager-attention, compiled, fewer-threads",
     )
-    gap.add_argument("--fastest", action="store_true", help="search combinations of levers; the winner becomes a preset")
+    gap.add_argument("--fastest", action="store_true", help="search combinations of levers, keep the best as a preset")
     gap.add_argument("--within", type=positive, default=300.0, metavar="S", help="seconds of that search; default 300")
     gap.add_argument("--track", metavar="NAME", help="the hardware track whose vendor figures to begin from")
     _add_loading(gap)

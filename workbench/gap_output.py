@@ -6,7 +6,7 @@ from workbench.output import Format, note, print_json, print_records
 from workbench.quantity import format_duration
 from workbench.runs.export import ladder_csv_text
 from workbench.runs.ladder import Ladder
-from workbench.runs.ladder_record import ladder_lines, ladder_record, lever_lines
+from workbench.runs.ladder_record import fastest_words, ladder_lines, ladder_record, lever_lines
 from workbench.runs.run import Run
 
 
@@ -86,5 +86,8 @@ def _print_as_table(ladder: Ladder) -> None:
     if ladder.levers:
         print()
         print_records(lever_lines(ladder), Format.TABLE)
+    if ladder.fastest is not None:
+        print()
+        print(fastest_words(ladder.fastest))
     for text in ladder.notes:
         print(f"! {text}")

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from workbench.experiments.gap.parts import Dissection
+from workbench.experiments.gap.variant import Variant, VariantRun
 from workbench.experiments.plan import LoadPlan
 from workbench.models.model import Model
 from workbench.quantity import Quantity
@@ -96,6 +97,12 @@ class LoadedModel(Protocol):
         """Record a decode step of sequences that hold `tokens` each, or a prefill of as many, for taking it apart.
 
         Raises Cancelled at a layer, and PointError where the pass could not be run.
+        """
+
+    def variant(self, variant: Variant, tokens: int, batch: int, prompt_tokens: int, cancel: CancelToken) -> VariantRun:
+        """The model made ready in a variant, for decode steps of sequences that hold `tokens` and prefills of a prompt.
+
+        Raises Cancelled at a layer, and PointError where it could not be made ready or memory is short.
         """
 
     def close(self) -> None:

@@ -30,8 +30,10 @@ from workbench.engines.dissection import Pass, PassDissection
 from workbench.engines.engine import BatchTiming, BoxRates, EngineLabels, PointError, RequestTiming
 from workbench.engines.experts_touched import counted_experts
 from workbench.engines.loading import is_out_of_memory, load_model
+from workbench.engines.variant_run import Plain, Sequences, TorchVariant, bytes_needed
 from workbench.experiments.batch_plan import pass_columns
 from workbench.experiments.gap.parts import Dissection
+from workbench.experiments.gap.variant import Variant, VariantRun
 from workbench.experiments.plan import LoadPlan, check_memory
 from workbench.experiments.settings import Weights
 from workbench.hardware.machine import available_bytes, resident_bytes, usable_cores
@@ -206,6 +208,29 @@ class TorchModel:
 
         run = Pass(network, forward, self._cache_of, ids, context, clocks_in_place=self._device.type == "cpu")
         return PassDissection(run, self._synchronise, self._clock)
+
+    def variant(self, variant: Variant, tokens: int, batch: int, prompt_tokens: int, cancel: CancelToken) -> VariantRun:
+        """The model made ready in a variant; what it does not change it shares with the loaded one."""
+        self._cancel = cancel
+        on = Sequences(tokens, batch, prompt_tokens, self.model.vocabulary, self._device)
+        need, free = bytes_needed(self._network, self.model, variant, on), self.free_bytes()
+        if need > free:
+            raise PointError(f"it needs {need / 1e9:.1f} GB beside the loaded model, and {free / 1e9:.1f} GB are free")
+        run = TorchVariant(self._runs(cancel), variant, on)
+        self._explained(run.make_ready)
+        return run
+
+    def _runs(self, cancel: CancelToken) -> Plain:
+        return Plain(
+            self._network,
+            self._cache_name,
+            self._last_only,
+            self.labels.threads,
+            cancel,
+            self._explained,
+            self._synchronise,
+            self._clock,
+        )
 
     def _explained(self, timed: Callable[[], Timing]) -> Timing:
         """What `timed` returns; PointError where it fails, once the memory it took has been given back."""

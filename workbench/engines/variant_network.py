@@ -9,14 +9,14 @@ from workbench.engines.int8_linear import Int8Linear, fits_int8, int8_bytes
 from workbench.experiments.gap.variant import Stored, Variant
 
 
-def bytes_needed(network: Any, variant: Variant) -> int:
+def weight_bytes_needed(network: Any, variant: Variant) -> int:
     """Memory that the variant's own weights take."""
     packed = _packed(network) if variant.stored is Stored.INT8 else {}
     dtype = _dtype(network, variant)
     inside = {id(parameter) for each in packed.values() for parameter in each.parameters()}
     kept = {id(p): p for p in network.parameters() if id(p) not in inside or _is_table(network, p)}
     copied = sum(p.numel() * dtype.itemsize for p in kept.values() if p.is_floating_point() and p.dtype != dtype)
-    return copied + int8_bytes(packed.values())
+    return int(copied) + int8_bytes(packed.values())
 
 
 def variant_network(network: Any, variant: Variant) -> Any:

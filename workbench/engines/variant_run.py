@@ -2,22 +2,22 @@
 
 import gc
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from transformers import StaticCache
 
+from workbench.ceilings.memory_fit import memory_need
 from workbench.engines.device import Synchronise, free_cached
 from workbench.engines.engine import PointError
 from workbench.engines.kept_cache import FILLED_FROM, KeptCache, fill_to
-from workbench.engines.variant_network import variant_network
+from workbench.engines.variant_network import variant_network, weight_bytes_needed
 from workbench.experiments.gap.variant import AS_LOADED, Agreement, Cache, Variant, VariantRun
+from workbench.models.model import DTYPE_BYTES, Model
 from workbench.runner import CancelToken
 
-MOST_PROMPT = 256
-"""Tokens of the prefill timed: a longer one takes long, and its time grows with its tokens."""
 PROMPTS, PROMPT_TOKENS, FORCED = 4, 16, 4
 """The prompts that outputs are compared on, and the tokens given after each, whatever is chosen."""
 SEED = 11
@@ -25,10 +25,11 @@ SEED = 11
 
 @dataclass(frozen=True)
 class Sequences:
-    """What a variant is run on: `batch` sequences that hold `tokens` each."""
+    """What a variant is run on: `batch` sequences that hold `tokens` each, and prompts of `prompt_tokens`."""
 
     tokens: int
     batch: int
+    prompt_tokens: int
     vocabulary: int
     device: torch.device
 
@@ -38,53 +39,67 @@ class Sequences:
         return torch.randint(0, self.vocabulary, (self.batch, length), generator=generator).to(self.device)
 
 
-class TorchVariant:
-    """A variant made ready; every method runs in the thread that loaded the model."""
+@dataclass(frozen=True)
+class Plain:
+    """The loaded model: its network, how it is called, and what turns an error of torch's into a PointError."""
 
-    def __init__(
-        self,
-        network: Any,
-        variant: Variant,
-        sequences: Sequences,
-        cache_name: str,
-        last_only: dict[str, Any],
-        threads: int,
-        cancel: CancelToken,
-        synchronise: Synchronise,
-        clock: Callable[[], float] = time.perf_counter,
-    ) -> None:
-        self._threads_before = threads
-        self._threads = variant.threads or threads
-        self._variant, self._on, self._cancel = variant, sequences, cancel
-        self._cache_name, self._last_only = cache_name, last_only
-        self._synchronise, self._clock = synchronise, clock
-        loaded = {id(parameter) for parameter in network.parameters()}
-        loaded.update(id(buffer) for buffer in network.buffers())
-        self._network = network if variant == AS_LOADED else variant_network(network, variant)
-        self.bytes_held = sum(
-            each.numel() * each.element_size()
-            for each in (*self._network.parameters(), *self._network.buffers())
-            if id(each) not in loaded
-        )
-        self._stepping = torch.compile(self._network, dynamic=False) if variant.compiled else self._network
-        self._ids = sequences.ids(max(self.prompt_tokens, FILLED_FROM), SEED)
-        with torch.inference_mode():
-            self._cache = self._filled()
-            self._kept = KeptCache(self._cache) if variant.cache is Cache.GROWING else None
+    network: Any
+    cache_name: str
+    last_only: Mapping[str, Any]
+    threads: int
+    cancel: CancelToken
+    explained: Callable[[Callable[[], Any]], Any]
+    synchronise: Synchronise
+    clock: Callable[[], float] = time.perf_counter
+
+
+def bytes_needed(network: Any, model: Model, variant: Variant, on: Sequences) -> int:
+    """Memory a variant takes beside the loaded model: weights of its own, its caches, a pass, and the plain logits."""
+    dtype = variant.dtype or str(next(network.parameters()).dtype).removeprefix("torch.")
+    need = memory_need(model.in_dtype(dtype), on.tokens, 2, DTYPE_BYTES[dtype], on.batch, pass_tokens=on.prompt_tokens)
+    logits = 2 * 4 * on.vocabulary * max(PROMPTS, on.batch) * (1 + FORCED)
+    return int(weight_bytes_needed(network, variant) + 2 * need.cache + need.working + logits)
+
+
+class TorchVariant:
+    """A variant; every method runs in the thread that loaded the model, and raises PointError where it can't be run."""
+
+    def __init__(self, plain: Plain, variant: Variant, sequences: Sequences) -> None:
+        self._plain, self._variant, self._on = plain, variant, sequences
+        self._threads = variant.threads or plain.threads
+        self._ids = sequences.ids(max(sequences.prompt_tokens, FILLED_FROM), SEED)
+        self._logits: Sequence[torch.Tensor] = ()
+        self._counted: list[tuple[Any, dict[str, Any]]] = []
+        self._kept: KeptCache | None = None
+        self._network = self._stepping = plain.network
+        self._cache: Any = None
+
+    def make_ready(self) -> None:
+        """Make the network of its own and the cache that holds the context."""
+        if self._variant != AS_LOADED:
+            self._network = variant_network(self._plain.network, self._variant)
+        self._stepping = torch.compile(self._network, dynamic=False) if self._variant.compiled else self._network
+        self._cache = self._filled()
+        if self._variant.cache is Cache.GROWING:
+            self._kept = KeptCache(self._cache)
+
+    @property
+    def weight_bytes(self) -> int:
+        """What its weights take."""
+        held = (*self._network.parameters(), *self._network.buffers())
+        return sum(each.numel() * each.element_size() for each in held)
 
     @property
     def prompt_tokens(self) -> int:
         """Tokens of the prefill timed."""
-        return min(self._on.tokens, MOST_PROMPT)
+        return self._on.prompt_tokens
 
     def step(self) -> float:
         """Seconds of a decode step."""
-        self._cancel.check()
         return self._timed(self._step)
 
     def prefill(self) -> float:
         """Seconds of a prefill on a fresh cache; a preallocated one is allocated inside it."""
-        self._cancel.check()
         ids = self._ids[:, : self.prompt_tokens]
         return self._timed(lambda: self._forward(self._network, ids, self._fresh()))
 
@@ -92,7 +107,7 @@ class TorchVariant:
         """How the logits compare after PROMPTS prompts and each of FORCED tokens after them."""
         assert isinstance(plain, TorchVariant)
         rms, choice, same = [], [], []
-        for ours, theirs in zip(self._all_logits(), plain._all_logits(), strict=True):
+        for ours, theirs in zip(self._outputs(), plain._outputs(), strict=True):
             spread = theirs.std(-1)
             rms.append(((ours - theirs).pow(2).mean(-1).sqrt() / spread).max().item())
             chosen = ours.argmax(-1, keepdim=True)
@@ -108,40 +123,49 @@ class TorchVariant:
         if self._variant.compiled:
             torch._dynamo.reset()
         self._network = self._stepping = self._cache = self._kept = None
-        torch.set_num_threads(self._threads_before)
         gc.collect()
         free_cached(self._on.device)
 
+    def _outputs(self) -> Sequence[torch.Tensor]:
+        """Logits in float32, sequences × vocabulary, of every position compared; the plain model's are kept."""
+        if self._logits:
+            return self._logits
+        found: Sequence[torch.Tensor] = self._plain.explained(self._all_logits)
+        if self._variant == AS_LOADED:
+            self._logits = found
+        return found
+
     def _all_logits(self) -> Sequence[torch.Tensor]:
-        """Logits in float32, sequences × vocabulary, of every position compared."""
         found = []
-        with torch.inference_mode():
-            for round_ in range(-(-PROMPTS // self._on.batch)):
-                self._cancel.check()
-                ids = self._on.ids(PROMPT_TOKENS + FORCED, SEED + 1 + round_)
-                cache = self._fresh() if self._kept is not None else self._emptied()
-                out = self._forward(self._network, ids[:, :PROMPT_TOKENS], cache)
+        for at in range(-(-PROMPTS // self._on.batch)):
+            ids = self._on.ids(PROMPT_TOKENS + FORCED, SEED + 1 + at)
+            cache = self._fresh() if self._kept is not None else self._emptied()
+            out = self._forward(self._network, ids[:, :PROMPT_TOKENS], cache)
+            found.append(out.logits[:, -1].float())
+            for place in range(PROMPT_TOKENS, PROMPT_TOKENS + FORCED):
+                out = self._forward(self._stepping, ids[:, place : place + 1], self._cache_of(out))
                 found.append(out.logits[:, -1].float())
-                for at in range(PROMPT_TOKENS, PROMPT_TOKENS + FORCED):
-                    out = self._forward(self._stepping, ids[:, at : at + 1], self._cache_of(out))
-                    found.append(out.logits[:, -1].float())
-            self._put_back()
+        self._put_back()
         return found
 
     def _timed(self, run: Callable[[], Any]) -> float:
+        plain = self._plain
+
+        def timing() -> float:
+            self._put_back()
+            plain.synchronise()
+            start = plain.clock()
+            run()
+            plain.synchronise()
+            seconds = plain.clock() - start
+            self._put_back()
+            return seconds
+
         torch.set_num_threads(self._threads)
         try:
-            with torch.inference_mode():
-                self._put_back()
-                self._synchronise()
-                start = self._clock()
-                run()
-                self._synchronise()
-                seconds = self._clock() - start
-                self._put_back()
-                return seconds
+            return float(plain.explained(timing))
         finally:
-            torch.set_num_threads(self._threads_before)
+            torch.set_num_threads(plain.threads)
 
     def _step(self) -> torch.Tensor:
         out = self._forward(self._stepping, self._ids[:, -1:], self._cache)
@@ -149,11 +173,12 @@ class TorchVariant:
         return token
 
     def _forward(self, network: Any, ids: torch.Tensor, cache: Any) -> Any:
-        held = {} if cache is None else {self._cache_name: cache}
-        return network(input_ids=ids, use_cache=True, **self._last_only, **held)
+        self._plain.cancel.check()
+        held = {} if cache is None else {self._plain.cache_name: cache}
+        return network(input_ids=ids, use_cache=True, **self._plain.last_only, **held)
 
     def _cache_of(self, out: Any) -> Any:
-        cache = out.get(self._cache_name)
+        cache = out.get(self._plain.cache_name)
         if cache is None:
             raise PointError("the model gives back no cache to decode from")
         return cache
@@ -170,7 +195,7 @@ class TorchVariant:
         return max(self._on.tokens, PROMPT_TOKENS + FORCED) + 1
 
     def _filled(self) -> Any:
-        """A cache that holds the context of every sequence; its positions repeat, since the time depends on no value."""
+        """A cache that holds the context of every sequence; its positions repeat: the time depends on no value."""
         tokens = self._on.tokens
         prompt = self._ids[:, : min(FILLED_FROM, tokens)]
         cache = self._cache_of(self._forward(self._network, prompt, self._fresh()))
@@ -197,7 +222,7 @@ class TorchVariant:
         if self._kept is not None:
             self._kept.put_back()
             return
-        for layer, counters in getattr(self, "_counted", ()):
+        for layer, counters in self._counted:
             for name, value in counters.items():
                 if torch.is_tensor(value):
                     getattr(layer, name).copy_(value)

@@ -10,6 +10,7 @@ from workbench.engines.engine import BatchTiming, BoxRates, EngineLabels, Loaded
 from workbench.errors import SettingsError
 from workbench.experiments.events import Event, PointFailed, RowMeasured
 from workbench.experiments.gap.parts import Dissection
+from workbench.experiments.gap.variant import Variant, VariantRun
 from workbench.experiments.measured_run import Load
 from workbench.experiments.plan import Plan, check_before_loading, plan
 from workbench.experiments.prefill_decode import sweep
@@ -138,6 +139,10 @@ class SteppedModel:
     def dissect(self, tokens: int, batch: int, seed: int, *, prefill: bool, cancel: CancelToken) -> Dissection:
         """As the engine has it."""
         return self.loaded.dissect(tokens, batch, seed, prefill=prefill, cancel=cancel)
+
+    def variant(self, variant: Variant, tokens: int, batch: int, prompt_tokens: int, cancel: CancelToken) -> VariantRun:
+        """As the engine has it."""
+        return self.loaded.variant(variant, tokens, batch, prompt_tokens, cancel)
 
     def close(self) -> None:
         """Stay loaded for the next condition."""

@@ -14,7 +14,7 @@ DEFAULT_MODEL = "qwen3-0.6b"
 DEFAULT_PROMPTS = (1, 16, 64, 256, 1024, 4096)
 AutoRepeats = Literal["auto"]
 AUTO_REPEATS: AutoRepeats = "auto"
-MOST_SEQUENCES = 1_000_000
+MOST_SEQUENCES = 1_000_000_000
 """In a batch: no box has memory for as many, and what they would need can still be counted in 64 bits."""
 THREADS_PER_CORE = 4
 DEVICE_NAME = re.compile(r"auto|cpu|mps|(cuda|xpu)(:[0-9]{1,3})?")
@@ -94,12 +94,15 @@ class GapSettings(RunSettings):
     """A pass taken apart: a decode step of `batch` sequences that hold `context` tokens each.
 
     With `prefill` it is a prefill of `context` tokens of each. Measuring takes about `seconds`, and five rounds at least.
+    Afterwards the named `levers` are tried, and with `fastest_within` combinations of them for so many seconds.
     """
 
     context: int = 256
     batch: int = 1
     prefill: bool = False
     seconds: float = 30.0
+    levers: tuple[str, ...] = ()
+    fastest_within: float | None = None
 
     @property
     def new_tokens(self) -> int:
@@ -140,6 +143,8 @@ def check_settings(settings: SweepSettings | BatchSettings | GapSettings) -> Non
             _at_least(1, settings.batch, "The batch", "")
             if not settings.seconds > 0:
                 raise SettingsError(f"The seconds of measuring are {settings.seconds:g}; they must be above zero.")
+            if settings.fastest_within is not None and not settings.fastest_within > 0:
+                raise SettingsError(f"The search is given {settings.fastest_within:g} s; it needs more than none.")
     if settings.threads is not None:
         _at_least(1, settings.threads, "The number of threads", "")
         most = THREADS_PER_CORE * usable_cores()

@@ -34,7 +34,8 @@ class Rung:
 class LeverTried:
     """A change that can be made here, what it should save of the pass in seconds, and what it did.
 
-    `measured_saving_s` is None where it was not tried. `ttft_ratio` and `memory_bytes` say what else it does; `agrees`
+    `measured_saving_s` is None where it was not tried; `low_s` and `high_s` are the ends of its 95 per cent interval, and
+    `speedup` the pass as loaded over the pass with it. `ttft_ratio` and `memory_bytes` say what else it does; `agrees`
     whether the outputs stayed within the bound, None where that was not looked at.
     """
 
@@ -45,6 +46,29 @@ class LeverTried:
     memory_bytes: int | None = None
     agrees: bool | None = None
     note: str = ""
+    low_s: float | None = None
+    high_s: float | None = None
+    speedup: float | None = None
+
+
+@dataclass(frozen=True)
+class Fastest:
+    """What a search over combinations of levers found: the fastest of those whose outputs stayed within the bound.
+
+    `pass_s` is its time beside `as_loaded_s`, interleaved; `seconds` is what the search took, `tried` how many
+    combinations it timed, `preset` the file that holds the winner, empty where nothing was faster.
+    """
+
+    name: str
+    speedup: float
+    pass_s: float
+    as_loaded_s: float
+    ttft_ratio: float | None
+    memory_bytes: int | None
+    seconds: float
+    tried: int
+    note: str = ""
+    preset: str = ""
 
 
 @dataclass(frozen=True)
@@ -66,6 +90,7 @@ class Ladder:
     verdict: str = ""
     levers: tuple[LeverTried, ...] = ()
     notes: tuple[str, ...] = ()
+    fastest: Fastest | None = None
 
     @property
     def gap_s(self) -> float:

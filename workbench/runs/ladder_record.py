@@ -1,11 +1,11 @@
 """A ladder as lines of a table, and in the keys of its JSON."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from workbench.quantity import Origin, Quantity, Unit, arithmetic
+from workbench.quantity import Origin, Quantity, Unit, arithmetic, format_duration
 from workbench.record import headed
-from workbench.runs.ladder import Ladder, Rung
+from workbench.runs.ladder import Fastest, Ladder, Rung
 from workbench.runs.run import Run
 
 
@@ -90,6 +90,20 @@ def lever_lines(ladder: Ladder) -> list[LeverLine]:
     ]
 
 
+def fastest_words(found: Fastest) -> str:
+    """What a search found, in a sentence or two."""
+    took = f"{found.tried} variants tried in {format_duration(found.seconds)}"
+    if found.speedup <= 1.0:
+        return f"Fastest: {found.name}; {found.note}; {took}."
+    words = (
+        f"Fastest: {found.name}: {milliseconds(found.pass_s)} ms instead of {milliseconds(found.as_loaded_s)}, "
+        f"{found.speedup:.2f} times faster; {found.note}; {took}."
+    )
+    if found.ttft_ratio is not None:
+        words += f" TTFT is {found.ttft_ratio:.2f} of what it was."
+    return f"{words} Kept as the preset {found.preset}." if found.preset else words
+
+
 def _saving(name: str, seconds: float | None, origin: Origin) -> Quantity | None:
     return None if seconds is None else Quantity(name, seconds * 1e3, Unit.MILLISECONDS, origin)
 
@@ -152,9 +166,13 @@ def ladder_record(ladder: Ladder) -> dict[str, Any]:
                 "memory_bytes": lever.memory_bytes,
                 "agrees": lever.agrees,
                 "note": lever.note,
+                "measured_low_ms": _ms(lever.low_s),
+                "measured_high_ms": _ms(lever.high_s),
+                "speedup": lever.speedup,
             }
             for lever in ladder.levers
         ],
+        "fastest": None if ladder.fastest is None else asdict(ladder.fastest),
         "rounds": ladder.rounds,
         "notes": list(ladder.notes),
     }

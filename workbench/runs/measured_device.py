@@ -77,6 +77,12 @@ def calibrated_product(device: str, dtype: str, rows: int) -> Quantity | None:
     return next((rate for rate in found if rate is not None), None)
 
 
+def calibrated_gemv(device: str, dtype: str) -> Quantity | None:
+    """The rate at which matrix-vector products of a dtype read their weights, by the last probe that tried it."""
+    found = (calibration.gemv(dtype) for calibration in _calibrations() if calibration.device == device)
+    return next((rate for rate in found if rate is not None), None)
+
+
 def _calibrations() -> list[Calibration]:
     """Of this machine, newest first; none where the store can't be read."""
     try:

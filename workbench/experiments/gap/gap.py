@@ -21,17 +21,20 @@ from workbench.experiments.gap.floors import Work, decode_work, prefill_work
 from workbench.experiments.gap.gap_plan import LEAST_ROUNDS, GapPlan, pass_seconds, plan_gap
 from workbench.experiments.gap.ladder import Rates, Round, ladder
 from workbench.experiments.gap.parts import Dissection, Part, Sample
+from workbench.experiments.gap.trying import find_fastest, try_levers
+from workbench.experiments.gap.variant import Variant
 from workbench.experiments.gap.verdict import verdict
+from workbench.experiments.gap.winner import save_winner
 from workbench.experiments.measured_run import Around, Load, MeasuredRun, measured_run, point_row
 from workbench.experiments.settings import GapSettings
 from workbench.experiments.window import TimedWindow
 from workbench.hardware.device import Device
 from workbench.hardware.machine import THIS_MACHINE
-from workbench.models.model import DTYPE_BYTES
+from workbench.models.model import DTYPE_BYTES, ModelKind
 from workbench.quantity import Origin, Quantity, Unit
 from workbench.runner import Experiment
 from workbench.runs.basis import Basis, on_basis
-from workbench.runs.ladder import DECODE, PREFILL, Ladder
+from workbench.runs.ladder import DECODE, PREFILL, Fastest, Ladder
 from workbench.runs.measured_device import calibrated_product, device_named
 from workbench.runs.row import GAP, Row, Samples
 from workbench.tracks import load_tracks, track_named
@@ -93,6 +96,28 @@ def _measure(sweep: MeasuredRun[GapPlan]) -> Iterator[Event]:
     samples = Samples(ttft_s=tuple(wholes)) if settings.prefill else Samples(tpot_s=tuple(wholes))
     yield LadderMeasured(sweep.run.run_id, found)
     yield RowMeasured(row, samples)
+    # What was recorded of the pass is memory that a variant may need.
+    del dissection
+    yield from _acted_on(sweep, found)
+
+
+def _acted_on(sweep: MeasuredRun[GapPlan], ladder: Ladder) -> Iterator[Event]:
+    """What the settings ask to be tried on the ladder's pass."""
+    settings = sweep.planned.settings
+    try:
+        if settings.levers:
+            yield from try_levers(sweep, ladder, settings.levers)
+        if settings.fastest_within is not None:
+            model = sweep.planned.model
+
+            def save(winner: Variant, found: Fastest) -> str:
+                return save_winner(settings, model.name, winner, found) if model.kind is ModelKind.PRESET else ""
+
+            yield from find_fastest(sweep, ladder, settings.fastest_within, save)
+    except PointError as error:
+        yield LadderMeasured(
+            sweep.run.run_id, replace(ladder, notes=(*ladder.notes, f"no lever could be tried: {error}"))
+        )
 
 
 def _rounds(

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from workbench.ceilings import decode, prefill
 from workbench.ceilings.memory_fit import MemoryNeed, memory_need
+from workbench.experiments.gap.levers import check_names
 from workbench.experiments.plan import LoadPlan, loading_seconds
 from workbench.experiments.settings import GapSettings, check_context, check_settings, resolved_weights
 from workbench.hardware.machine import available_bytes, usable_cores
@@ -42,6 +43,7 @@ class GapPlan(LoadPlan):
 def plan_gap(settings: GapSettings) -> GapPlan:
     """Resolve and check a gap; raises SettingsError or ModelError, and leaves memory to `check_memory`."""
     check_settings(settings)
+    check_names(settings.levers)
     model = resolve(settings.model)
     weights = resolved_weights(settings, model)
     check_context(settings, model)

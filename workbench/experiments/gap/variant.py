@@ -6,6 +6,7 @@ from typing import Protocol
 
 RMS_BOUND = 0.10
 CHOICE_BOUND = 0.25
+"""In standard deviations of the logits. Of nearly equal tokens another may win without the outputs having changed."""
 
 
 class Cache(StrEnum):
@@ -60,10 +61,10 @@ AS_LOADED = Variant()
 class Agreement:
     """How far a variant's logits are from the plain model's, over the same tokens after the same prompts.
 
-    Both distances are in standard deviations of the plain logits of a position, over the vocabulary: `rms` of all logits
-    at the position that is farthest off, and `choice`, how far the token that the variant chooses lies below the plain
-    model's choice by the plain model's own logits, where that is most. `same` is the share of positions with the same
-    choice.
+    Both distances are in standard deviations of the plain logits of a position, over the vocabulary: `rms` that of all
+    logits at the position that is farthest off, and `choice` how far the token that the variant chooses lies below the
+    plain model's choice by the plain model's own logits, where that is most. `same` is the share of positions with the
+    same choice.
     """
 
     rms: float
@@ -88,8 +89,8 @@ class VariantRun(Protocol):
     """A variant made ready: every timing is of it alone, on its own cache."""
 
     @property
-    def bytes_held(self) -> int:
-        """What it holds in memory beside the loaded model."""
+    def weight_bytes(self) -> int:
+        """What its weights take in memory, those it shares with the loaded model among them."""
 
     def step(self) -> float:
         """Seconds of one decode step of the sequences, each holding the context it was made for."""
