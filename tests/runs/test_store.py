@@ -182,3 +182,12 @@ def test_an_unknown_run_offers_the_nearest() -> None:
         store.add_run(a_run())
         with pytest.raises(StoreError, match="Did you mean 20260101-000000-aaaa"):
             store.run("20260101-000000-aaab")
+
+
+def test_a_count_beyond_the_stores_whole_numbers_is_kept() -> None:
+    """A refused point may have needed more bytes than 64 bits count."""
+    with Store() as store:
+        store.add_run(run := a_run())
+        store.add_row(a_row(run_id=run.run_id, memory_needed_bytes=1 << 80), Samples())
+        (row,) = store.rows(run.run_id)
+    assert row.memory_needed_bytes == pytest.approx(1 << 80)

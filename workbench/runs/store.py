@@ -18,6 +18,7 @@ from workbench.runs.row import COLUMNS, Row, Samples
 from workbench.runs.run import Run, RunStatus
 
 SCHEMA_VERSION = 4
+LARGEST_WHOLE = (1 << 63) - 1
 BUSY_TIMEOUT_S = 10.0
 LEFT_NOTE = "the workbench was left while it ran"
 _SQL_TYPES = {str: "TEXT", int: "INTEGER", float: "REAL"}
@@ -114,7 +115,7 @@ class Store:
         with self._transaction():
             self._connection.execute(
                 f"INSERT INTO rows ({', '.join(names)}, samples) VALUES ({marks})",
-                [*(getattr(row, name) for name in names), msgspec.json.encode(samples).decode()],
+                [*(_storable(getattr(row, name)) for name in names), msgspec.json.encode(samples).decode()],
             )
 
     def add_calibration(self, calibration: Calibration) -> None:
@@ -293,6 +294,11 @@ class Store:
                 "the disk has room, that no other program holds the file and that it is a workbench store, or set "
                 "WORKBENCH_DATA to another folder."
             ) from error
+
+
+def _storable(value: Any) -> Any:
+    """The value, a count beyond the store's whole numbers as a floating one: what a refused point would have needed."""
+    return float(value) if isinstance(value, int) and abs(value) > LARGEST_WHOLE else value
 
 
 def check_resumable(run: Run) -> None:
