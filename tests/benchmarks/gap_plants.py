@@ -1,0 +1,211 @@
+"""Causes of known size planted in a decode step, and the rung in which the ladder finds each: within 20 per cent.
+
+    python -m tests.benchmarks.gap_plants [--model smollm2-135m] [--context 512] [--batch 1] [--seconds 20] [--plants a,b]
+
+Every plant is measured between two plain ladders. Its size is what the median step grew by; beside it stand what its own
+rung grew by, and the most that any other rung did.
+"""
+
+import argparse
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from transformers import cache_utils
+
+from tests.benchmarks.report import print_bar
+from workbench.engines.engine import LoadedModel, load_transformers
+from workbench.experiments.events import LadderMeasured
+from workbench.experiments.gap.gap import gap
+from workbench.experiments.gap.ladder import FRAMEWORK, OTHER_LOAD
+from workbench.experiments.gap.parts import Part
+from workbench.experiments.plan import LoadPlan
+from workbench.experiments.settings import GapSettings, Weights
+from workbench.experiments.window import TimedWindow
+from workbench.runner import CancelToken
+from workbench.runs.ladder import Ladder
+
+DELAY_S = 0.010
+BAR = 0.20
+NEIGHBOUR = """
+import torch
+torch.set_num_threads(1)
+taken = torch.ones(200_000_000)
+while True:
+    taken.sum()
+"""
+
+
+@dataclass(frozen=True)
+class Plant:
+    """What is planted in a loaded network, for how long, and the rung it belongs to."""
+
+    name: str
+    rung: str
+    here: Callable[[Any], Any]
+    threads: int | None = None
+
+
+def spin(seconds: float) -> None:
+    """Take this long and keep the core."""
+    until = time.perf_counter() + seconds
+    while time.perf_counter() < until:
+        pass
+
+
+@contextmanager
+def nothing(_network: Any) -> Iterator[None]:
+    yield
+
+
+@contextmanager
+def hooked(hooks: list[Any]) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def delay(network: Any) -> Any:
+    return hooked([network.register_forward_pre_hook(lambda *_: spin(DELAY_S))])
+
+
+def linears_twice(network: Any) -> Any:
+    head = network.get_output_embeddings()
+
+    def again(module: Any, given: Any, _out: Any) -> None:
+        torch.nn.functional.linear(given[0], module.weight, module.bias)
+
+    linears = [m for m in network.modules() if isinstance(m, torch.nn.Linear) and m is not head]
+    return hooked([module.register_forward_hook(again) for module in linears])
+
+
+@contextmanager
+def cache_copied_again(_network: Any) -> Iterator[None]:
+    update = cache_utils.DynamicLayer.update
+
+    def copied(*given: Any, **named: Any) -> Any:
+        keys, values = update(*given, **named)
+        keys.clone()
+        values.clone()
+        return keys, values
+
+    cache_utils.DynamicLayer.update = copied  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        cache_utils.DynamicLayer.update = update  # type: ignore[method-assign]
+
+
+@contextmanager
+def attention_twice(network: Any) -> Iterator[None]:
+    own = sys.modules[type(network).__module__].ALL_ATTENTION_FUNCTIONS
+    attend = own["sdpa"]
+
+    def twice(*given: Any, **named: Any) -> Any:
+        attend(*given, **named)
+        return attend(*given, **named)
+
+    own._local_mapping["sdpa"] = twice
+    try:
+        yield
+    finally:
+        del own._local_mapping["sdpa"]
+
+
+@contextmanager
+def neighbour(_network: Any) -> Iterator[None]:
+    process = subprocess.Popen([sys.executable, "-c", NEIGHBOUR])
+    try:
+        time.sleep(5)
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
+PLANTS = (
+    Plant("a delay of 10 ms in every step", FRAMEWORK, delay),
+    Plant("linear layers run twice", Part.WEIGHTS, linears_twice),
+    Plant("the cache copied once more", Part.CACHE, cache_copied_again),
+    Plant("attention run twice", Part.ATTENTION, attention_twice),
+    Plant("a neighbour that reads memory", OTHER_LOAD, neighbour),
+    Plant("one thread", Part.WEIGHTS, nothing, threads=1),
+)
+
+
+def main() -> None:
+    """Measure each plant between two plain ladders."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--model", default="smollm2-135m")
+    parser.add_argument("--context", type=int, default=512)
+    parser.add_argument("--batch", type=int, default=1)
+    parser.add_argument("--dtype", default="float32")
+    parser.add_argument("--seconds", type=float, default=20.0)
+    parser.add_argument("--plants", default="")
+    chosen = parser.parse_args()
+    settings = GapSettings(
+        model=chosen.model,
+        weights=Weights.SYNTHETIC,
+        dtype=chosen.dtype,
+        device="cpu",
+        context=chosen.context,
+        batch=chosen.batch,
+        seconds=chosen.seconds,
+    )
+    plain = _ladder(settings, nothing)
+    for plant in PLANTS:
+        if not any(word in plant.name for word in chosen.plants.split(",")):
+            continue
+        planted = _ladder(replace(settings, threads=plant.threads), plant.here)
+        again = _ladder(settings, nothing)
+        _print(plant, (plain, again), planted)
+        plain = again
+
+
+def _ladder(settings: GapSettings, here: Callable[[Any], Any]) -> Ladder:
+    planted: list[Any] = []
+
+    def load(planned: LoadPlan, cancel: CancelToken) -> LoadedModel:
+        loaded = load_transformers(planned, cancel)
+        planted.append(here(loaded._network))  # type: ignore[attr-defined]
+        planted[0].__enter__()
+        return loaded
+
+    found: Ladder | None = None
+    try:
+        for event in gap(settings, load, TimedWindow())(CancelToken()):
+            if isinstance(event, LadderMeasured):
+                found = event.ladder
+    finally:
+        planted[0].__exit__(None, None, None)
+    assert found is not None
+    return found
+
+
+def _print(plant: Plant, plain: tuple[Ladder, Ladder], planted: Ladder) -> None:
+    def before(name: str) -> float:
+        return sum(rung.time.value for of in plain for rung in of.terms if rung.name == name) / 2
+
+    size = planted.measured.value - sum(of.measured.value for of in plain) / 2
+    grown = {rung.name: rung.time.value - before(rung.name) for rung in planted.terms}
+    own = next(rung for rung in planted.terms if rung.name == plant.rung)
+    low, high = own.low_s - before(plant.rung), own.high_s - before(plant.rung)
+    others = {name: value for name, value in grown.items() if name != plant.rung}
+    most = max(others, key=lambda name: abs(others[name]))
+    print(
+        f"{plant.name}: the step grew by {size * 1e3:.2f} ms, its rung by {grown[plant.rung] * 1e3:.2f} "
+        f"({low * 1e3:.2f} to {high * 1e3:.2f}); of the others most {most}, {others[most] * 1e3:.2f}"
+    )
+    off = abs(grown[plant.rung] / size - 1) if size else float("inf")
+    print_bar("  off by", off, f"at most {BAR}", off <= BAR)
+
+
+if __name__ == "__main__":
+    main()
