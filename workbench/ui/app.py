@@ -22,14 +22,15 @@ from workbench.ceilings.box import Box
 from workbench.engines.engine import load_transformers
 from workbench.errors import SettingsError, WorkbenchError
 from workbench.experiments.batch import batch_sweep
-from workbench.experiments.events import Event
+from workbench.experiments.events import Event, Started
 from workbench.experiments.gap.gap import gap
+from workbench.experiments.gap.perturbation import perturbation, perturbations
 from workbench.experiments.measured_run import Load
 from workbench.experiments.plan import check_before_loading
 from workbench.experiments.prefill_decode import sweep
 from workbench.experiments.probe import OpenGrid, ProbeSettings, open_torch_grid, probe
 from workbench.experiments.settings import BatchSettings, GapSettings, RunSettings, SweepSettings, check_settings
-from workbench.experiments.sittings import earlier_sittings
+from workbench.experiments.sittings import earlier_sittings, kept_settings
 from workbench.experiments.window import TimedWindow
 from workbench.hardware.device import Device
 from workbench.hardware.machine import this_machine
@@ -41,6 +42,7 @@ from workbench.runs.export import run_csv_text, write_text
 from workbench.runs.measured_device import this_device
 from workbench.runs.row import Row
 from workbench.runs.store import Store
+from workbench.runs.symptoms import explained_rows
 from workbench.tracks import Track
 from workbench.ui.bridge import Bridge, ExperimentEnded, ExperimentSaid, PaintAll, Waiting
 from workbench.ui.commands import commands
@@ -68,6 +70,7 @@ from workbench.ui.widgets.explanation import TextScreen
 from workbench.ui.widgets.export_dialog import ExportDialog
 from workbench.ui.widgets.levels import ASCII_LEVELS, BLOCK_LEVELS, Levels
 from workbench.ui.widgets.strip import Strip
+from workbench.ui.widgets.symptoms_view import perturbation_screen, symptoms_screen
 
 log = logging.getLogger(__name__)
 
@@ -108,6 +111,7 @@ class WorkbenchApp(App[int]):
         Binding("p", "probe", "Probe"),
         Binding("x", "stop", "Stop"),
         Binding("e", "export", "Export CSV"),
+        Binding("w", "symptoms", "Why"),
         Binding("question_mark", "help", "Help"),
         Binding("q", "quit", "Quit"),
         Binding("ctrl+q", "quit", "Quit", priority=True),
@@ -132,6 +136,7 @@ class WorkbenchApp(App[int]):
         self.runner = runner or Runner(Store)
         self.live: LiveRun | None = None
         self.probing: LiveProbe | None = None
+        self._perturbed: list[LiveRun] = []
         self._settings = settings
         self._track = track
         self._load = load
@@ -245,6 +250,9 @@ class WorkbenchApp(App[int]):
             self._say("The run was not done", str(error), is_error=True)
         elif error is not None:
             self._say_unexpected(error)
+        elif perturbed := [row for live in self._perturbed for row in live.rows]:
+            self.push_screen(perturbation_screen(perturbed))
+        self._perturbed = []
 
     @on(PaintAll)
     async def _paint_all(self, message: PaintAll) -> None:
@@ -269,6 +277,7 @@ class WorkbenchApp(App[int]):
             return
         try:
             for event in events_waiting:
+                live = self._run_of(event, live)
                 live.apply(event)
             pane = self._pane_of(live)
             pane.show(live)
@@ -280,6 +289,18 @@ class WorkbenchApp(App[int]):
         except Exception as error:
             # A fault in drawing must not end a measurement that may have run for hours.
             self._say_unexpected(error)
+
+    def _run_of(self, event: Event, live: LiveRun) -> LiveRun:
+        """The run that an event belongs to: the next one once an experiment of several begins it."""
+        if not isinstance(event, Started) or live.run is None:
+            return live
+        before = self._pane_of(live)
+        before.show(live)
+        self.live = following = LiveRun(kept_settings(event.run))
+        self._perturbed.append(following)
+        if self._pane == before.id:
+            self.action_pane(str(self._pane_of(following).id))
+        return following
 
     def _beat(self) -> None:
         """Tick again when it is time: an idle app hardly wakes."""
@@ -381,6 +402,34 @@ class WorkbenchApp(App[int]):
     def _run_gap(self, settings: GapSettings) -> None:
         check_settings(settings)
         self._start(settings, "gap", gap(settings, self._load, self.window))
+
+    @on(GapPane.Asked)
+    def _try_on_the_pass(self, message: GapPane.Asked) -> None:
+        """Measure a pass again and try levers on it."""
+        if self.runner.busy:
+            self._say("A measurement is running", "Two must not overlap. x stops the one that runs.")
+            return
+        try:
+            self._run_gap(message.settings)
+        except WorkbenchError as error:
+            self._say("The levers can't be tried", str(error), is_error=True)
+
+    def action_perturb(self) -> None:
+        """Vary the prompt, then the sequences at the Gap pane's context, and read the result in words."""
+        if self.runner.busy:
+            self._say("A measurement is running", "Two must not overlap. x stops the one that runs.")
+            return
+        try:
+            setup = self.screen_stack[0].query_one(SetupPane).settings()
+            chosen = self._gap_pane().settings(setup)
+            prompts, sequences = perturbations(chosen, chosen.context)
+            for each in (prompts, sequences):
+                check_settings(each)
+        except WorkbenchError as error:
+            self._say("The perturbation can't be run", str(error), is_error=True)
+            return
+        self._start(prompts, "prefill_decode", perturbation(prompts, sequences, self._load, self.window))
+        self._perturbed = [self.live] if self.live is not None else []
 
     @on(RunsPane.Opened)
     def _open_kept(self, message: RunsPane.Opened) -> None:
@@ -502,6 +551,21 @@ class WorkbenchApp(App[int]):
                 self._say("Exported", str(path.absolute()))
 
         self.push_screen(ExportDialog(f"./{run_id}.csv", write), told)
+
+    def action_symptoms(self) -> None:
+        """Say which symptoms the rows of the run shown have, and what acts on each."""
+        run_id = self._shown_run()
+        if run_id is None:
+            self._say("There is nothing to explain yet", "r runs a sweep; w then says which symptoms its rows show.")
+            return
+        try:
+            with Store() as store:
+                run = store.run(run_id)
+                rows = explained_rows([(run, store.rows(run.run_id))])
+        except WorkbenchError as error:
+            self._say("The run can't be explained", str(error), is_error=True)
+            return
+        self.push_screen(symptoms_screen(run_id, rows))
 
     def _shown_run(self) -> str | None:
         """The run that the pane in sight shows or has its cursor on, else the last one."""

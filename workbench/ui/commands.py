@@ -22,8 +22,13 @@ def commands(app: WorkbenchApp) -> Iterator[SystemCommand]:
         yield SystemCommand(
             "Probe quickly", "Measure it in seconds: fewer kernels, one dtype", partial(app.action_probe, True)
         )
+        about = "Vary the prompt, then the sequences, and read the result in words (v on the Gap pane)"
+        yield SystemCommand("Perturb", about, app.action_perturb)
     if app.live is not None and app.live.run is not None:
         yield SystemCommand("Export CSV", "Write the rows of the run shown (e)", app.action_export)
+        yield SystemCommand(
+            "Symptoms", "What the rows of the run shown say, and what acts on it (w)", app.action_symptoms
+        )
     yield SystemCommand("Setup", "Choose model and sweep (1)", partial(app.action_pane, "setup"))
     yield SystemCommand("Ceiling", "What arithmetic allows (2)", partial(app.action_pane, "ceiling"))
     yield SystemCommand("Prefill/Decode", "The live sweep (3)", partial(app.action_pane, "prefill_decode"))

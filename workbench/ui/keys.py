@@ -32,8 +32,11 @@ def key_line(pane: str, focused: Widget | None, busy: bool, has_run: bool) -> st
         keys.append("p probe")
     if pane in ("setup", "ceiling"):
         keys.append("tab next")
-    if pane in RUN_PANES and has_run:
-        return SEPARATOR.join((*keys, "v charts", "? help", "^p palette", "q quit"))
+    if pane == "gap" and has_run and not busy:
+        return SEPARATOR.join(("r run", *keys[2:], "t try", "f fastest", "w why", "v vary", "? help", "q quit"))
+    if pane in (*RUN_PANES, "gap") and has_run:
+        what = "vary" if pane == "gap" else "charts"
+        return SEPARATOR.join((*keys, "w why", f"v {what}", "? help", "^p palette", "q quit"))
     keys += ["? help", "1 setup" if pane != "setup" else "2 ceiling", "^p palette", "q quit"]
     return SEPARATOR.join(keys)
 

@@ -1,19 +1,21 @@
 """Gap: one pass from its ceiling to its measured time, rung by rung, what it comes to and what would act on it."""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
+from textual.message import Message
 from textual.widgets import DataTable, Input, Static
 
 from workbench.experiments.gap.verdict import SUSPECTS, Kind, Suspect, kind, suspects
 from workbench.experiments.settings import GapSettings, RunSettings
 from workbench.quantity import explain
 from workbench.runs.ladder import DECODE, PREFILL, Ladder, Rung
-from workbench.runs.ladder_record import ladder_lines, lever_lines, milliseconds
+from workbench.runs.ladder_record import fastest_words, ladder_lines, milliseconds
 from workbench.ui.live_run import LiveRun
 from workbench.ui.widgets.chart import ASCII, Markers
 from workbench.ui.widgets.choice import Choice
@@ -21,11 +23,11 @@ from workbench.ui.widgets.entry import Entry
 from workbench.ui.widgets.explanation import TextScreen
 from workbench.ui.widgets.field import field, whole_number
 from workbench.ui.widgets.ladder_table import LadderTable
-from workbench.ui.widgets.record_table import RecordTable
+from workbench.ui.widgets.lever_table import LeverTable, plain
 from workbench.ui.widgets.waterfall import ASCII_BARS, BLOCK_BARS
 
 NOTHING_YET = "no run yet · r takes this pass of the Setup pane's model apart"
-LEVER_FIGURES = ("name", "predicted_ms", "measured_ms", "ttft_ratio", "memory", "agrees")
+SEARCH_S = 300.0
 
 
 class Verdict(Static, can_focus=True):
@@ -56,6 +58,19 @@ class Verdict(Static, can_focus=True):
 class GapPane(Vertical):
     """Its fields, the ladder, what it comes to, and the levers that were tried."""
 
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("v", "app.perturb", show=False),
+        Binding("t", "try_lever", show=False),
+        Binding("f", "find_fastest", show=False),
+    ]
+
+    class Asked(Message):
+        """The pass shown is to be measured again, and something tried on it."""
+
+        def __init__(self, settings: GapSettings) -> None:
+            super().__init__()
+            self.settings = settings
+
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
         self.live: LiveRun | None = None
@@ -73,7 +88,8 @@ class GapPane(Vertical):
         yield Verdict(id="gap-verdict")
         yield Static("", id="gap-notes", markup=False)
         yield Static("", id="gap-suspects", markup=False)
-        yield RecordTable(id="levers-table")
+        yield LeverTable(id="levers-table")
+        yield Static("", id="gap-fastest", markup=False)
 
     def settings(self, setup: RunSettings) -> GapSettings:
         """The pass of the fields, on the model and device of the Setup pane.
@@ -102,14 +118,10 @@ class GapPane(Vertical):
         self.query_one(Verdict).show(ladder, failed and f"! The pass {failed}")
         self._put("notes", () if ladder is None else _note_lines(ladder))
         self._put("suspects", () if ladder is None else _other_suspects(ladder))
-        levers = self.query_one(RecordTable)
-        levers.display = ladder is not None and bool(ladder.levers)
-        levers.show([] if ladder is None else lever_lines(ladder), LEVER_FIGURES)
+        self.query_one(LeverTable).follow(live)
+        fastest = None if ladder is None else ladder.fastest
+        self._put("fastest", () if fastest is None else (fastest_words(fastest),))
         self._tell_evidence()
-
-    def on_mount(self) -> None:
-        """Without levers there is no table of them."""
-        self.query_one(RecordTable).display = False
 
     def catch_up(self) -> None:
         """Nothing waits here: `show` is only called between timed windows."""
@@ -132,6 +144,35 @@ class GapPane(Vertical):
         table = self.query_one(LadderTable)
         if table.ladder is not None:
             self.app.push_screen(line_explanation(table.ladder, table.place))
+
+    def action_try_lever(self) -> None:
+        """Try the lever under the cursor on the pass shown."""
+        settings, lever = self._settings_shown(), self.query_one(LeverTable).lever
+        if settings is not None and lever:
+            self.post_message(self.Asked(replace(settings, levers=(lever,))))
+        else:
+            self._say(
+                "There is no lever to try", "r measures a ladder; t then tries the lever under the cursor below it."
+            )
+
+    def action_find_fastest(self) -> None:
+        """Search the combinations of levers on the pass shown."""
+        settings = self._settings_shown()
+        if settings is not None:
+            self.post_message(self.Asked(replace(settings, fastest_within=SEARCH_S)))
+        else:
+            self._say(
+                "There is no pass to make faster", "r measures a ladder; f then searches what makes its pass faster."
+            )
+
+    def _settings_shown(self) -> GapSettings | None:
+        live = self.live
+        if live is None or live.ladder is None or not isinstance(live.settings, GapSettings):
+            return None
+        return plain(live.settings)
+
+    def _say(self, title: str, text: str) -> None:
+        self.app.push_screen(TextScreen(title, [text]))
 
     @on(Entry.Kept)
     def action_to_table(self) -> None:

@@ -1,0 +1,40 @@
+"""What rows say in words: the symptoms they show, and what a perturbation came to; each with its figures."""
+
+from collections.abc import Iterator, Sequence
+
+from workbench.experiments.gap.perturbation import reading
+from workbench.quantity import Quantity, explain
+from workbench.runs.checks import Verdict
+from workbench.runs.row import Row, labels
+from workbench.runs.symptoms import SymptomLine, symptom_words, symptoms
+from workbench.ui.widgets.explanation import TextScreen
+
+
+def symptoms_screen(run_id: str, rows: Sequence[Row]) -> TextScreen:
+    """The symptoms of a run's rows: those present first, with their figures, then those absent, then what can't be told."""
+    found = sorted(symptoms(rows), key=lambda line: list(Verdict).index(Verdict(line.verdict)))
+    return TextScreen(f"What {run_id} shows", [labels(rows[0]), "", *_symptom_lines(found)])
+
+
+def perturbation_screen(rows: Sequence[Row]) -> TextScreen:
+    """What the rows of both sweeps of a perturbation say."""
+    lines: list[str] = []
+    for sentence in reading(rows):
+        figures = (sentence.ttft_growth, sentence.tpot_growth, sentence.total_growth)
+        lines += [f"{sentence.varied.upper()}: {sentence.text}", *_figure_lines(figures), ""]
+    return TextScreen("What was varied, and what it acted on", lines)
+
+
+def _symptom_lines(found: Sequence[SymptomLine]) -> Iterator[str]:
+    for line in found:
+        yield f"{line.verdict.upper()} · {line.symptom} · {line.phase}"
+        yield from (f"  {words}" for words in symptom_words(line))
+        if line.verdict == Verdict.PRESENT:
+            yield from _figure_lines((line.times,))
+        yield ""
+
+
+def _figure_lines(figures: Sequence[Quantity | None]) -> Iterator[str]:
+    for figure in figures:
+        if figure is not None:
+            yield from (f"  {line}" for line in explain(figure))
