@@ -14,16 +14,17 @@ from workbench.experiments.gap import ladder as ladder_arithmetic
 from workbench.experiments.gap.ladder import FRAMEWORK
 from workbench.experiments.gap.parts import Part, Sample
 from workbench.experiments.plan import LoadPlan
-from workbench.experiments.settings import SweepSettings
+from workbench.experiments.settings import GapSettings, SweepSettings
 from workbench.runner import CancelToken
 from workbench.runs.export import ladder_csv_text
 from workbench.runs.run import RunStatus
 from workbench.runs.store import Store
 from workbench.ui.app import WorkbenchApp
+from workbench.ui.live_run import LiveRun
 from workbench.ui.widgets.choice import Choice
 from workbench.ui.widgets.entry import Entry
 from workbench.ui.widgets.ladder_table import NOT_RESOLVED, LadderTable
-from workbench.ui.widgets.record_table import RecordTable
+from workbench.ui.widgets.lever_table import LeverTable
 from workbench.ui.widgets.run_table import RunTable
 
 ROUNDS = 2
@@ -305,8 +306,62 @@ async def test_e_writes_the_ladder(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert (tmp_path / f"{kept.run_id}.csv").read_text() == ladder_csv_text(kept, ladder)
 
 
-async def test_without_levers_there_is_no_table_of_them() -> None:
+def lever_lines(app: WorkbenchApp) -> dict[str, list[str]]:
+    """The cells of each lever, by its name."""
+    levers = app.screen_stack[0].query_one(LeverTable)
+    found = ([str(cell) for cell in levers.get_row_at(place)] for place in range(levers.row_count))
+    return {name: cells for name, *cells in found}
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_levers_are_proposed_with_their_prediction_and_t_tries_one(size: tuple[int, int]) -> None:
     app = a_gap_app()
-    async with app.run_test(size=SIZES[0]) as pilot:
-        await run(pilot, app)
-        assert not app.query_one("#levers-table", RecordTable).display
+    async with app.run_test(size=size) as pilot:
+        await pilot.press("5", "t")
+        await pilot.pause()
+        assert "r measures a ladder" in message(app)
+        await pilot.press("escape", "r")
+        await finished(pilot, app)
+        levers = app.query_one(LeverTable)
+        assert levers.region.height == 0 or size[0] >= 120
+        proposed = lever_lines(app)
+        assert {"bfloat16", "int8-weights"} <= proposed.keys()
+        assert all(cells[1:] == ["–"] * 4 for cells in proposed.values())
+        assert "t levers" in shown(app, "#keys")
+        await pilot.press("t")
+        await pilot.pause()
+        assert levers.has_focus
+        assert levers.virtual_size.width <= levers.size.width
+        assert levers.virtual_size.height <= levers.size.height
+        assert levers.region.bottom <= app.query_one("#strip").region.y
+        assert "t try" in shown(app, "#keys")
+        assert len(shown(app, "#keys")) <= size[0] - 2
+        name = levers.lever
+        await pilot.press("t")
+        await finished(pilot, app)
+        assert isinstance(app.live, LiveRun)
+        assert isinstance(app.live.settings, GapSettings)
+        assert app.live.settings.levers == (name,)
+        after = lever_lines(app)
+        assert after.keys() == proposed.keys()
+        assert after[name][0] == proposed[name][0]
+        assert "–" not in after[name]
+        await pilot.press("escape")
+        assert table(app).has_focus
+        assert table(app).region.height > 10
+
+
+async def test_f_searches_the_combinations_of_the_pass_shown() -> None:
+    app = a_gap_app()
+    async with app.run_test(size=SIZES[1]) as pilot:
+        await pilot.press("5", "f")
+        await pilot.pause()
+        assert "r measures a ladder" in message(app)
+        await pilot.press("escape", "r")
+        await finished(pilot, app)
+        await pilot.press("f")
+        await finished(pilot, app)
+        assert isinstance(app.live, LiveRun)
+        assert isinstance(app.live.settings, GapSettings)
+        assert app.live.settings.fastest_within == 300.0
+        assert shown(app, "#gap-fastest").startswith("Fastest: ")

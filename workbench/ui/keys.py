@@ -4,6 +4,7 @@ from textual.widget import Widget
 
 from workbench.ui.widgets.choice import Choice
 from workbench.ui.widgets.entry import Entry
+from workbench.ui.widgets.lever_table import LeverTable
 from workbench.ui.widgets.run_table import MOST_MARKED, RunTable
 from workbench.ui.widgets.strip import Strip
 
@@ -33,7 +34,8 @@ def key_line(pane: str, focused: Widget | None, busy: bool, has_run: bool) -> st
     if pane in ("setup", "ceiling"):
         keys.append("tab next")
     if pane == "gap" and has_run and not busy:
-        return SEPARATOR.join(("r run", *keys[2:], "t try", "f fastest", "w why", "v vary", "? help", "q quit"))
+        levers = "t try" if isinstance(focused, LeverTable) else "t levers"
+        return SEPARATOR.join(("r run", *keys[2:], levers, "f fastest", "w why", "v vary", "? help", "q quit"))
     if pane in (*RUN_PANES, "gap") and has_run:
         what = "vary" if pane == "gap" else "charts"
         return SEPARATOR.join((*keys, "w why", f"v {what}", "? help", "^p palette", "q quit"))

@@ -91,7 +91,8 @@ class LiveRun:
         if not progress.point:
             return f"stopping · {progress.stage}" if self.stopping else progress.stage
         if isinstance(self.settings, GapSettings):
-            parts = [f"round {progress.repeat}"]
+            trying = f"{progress.stage}, {progress.point} of {progress.points}"
+            parts = [f"round {progress.repeat}" if progress.repeat else trying]
         else:
             parts = [f"point {progress.point} of {progress.points}"]
         if progress.prompt_tokens is not None and isinstance(self.settings, BatchSettings | GapSettings):

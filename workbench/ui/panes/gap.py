@@ -62,6 +62,7 @@ class GapPane(Vertical):
         Binding("v", "app.perturb", show=False),
         Binding("t", "try_lever", show=False),
         Binding("f", "find_fastest", show=False),
+        Binding("escape", "to_table", show=False),
     ]
 
     class Asked(Message):
@@ -146,24 +147,26 @@ class GapPane(Vertical):
             self.app.push_screen(line_explanation(table.ladder, table.place))
 
     def action_try_lever(self) -> None:
-        """Try the lever under the cursor on the pass shown."""
-        settings, lever = self._settings_shown(), self.query_one(LeverTable).lever
-        if settings is not None and lever:
-            self.post_message(self.Asked(replace(settings, levers=(lever,))))
+        """Go to the levers; on one of them, try it on the pass shown."""
+        settings, table = self._settings_shown(), self.query_one(LeverTable)
+        if settings is None or table.selected is None:
+            self._say("There is no lever to try", "r measures a ladder, and what may be tried on it stands below.")
+        elif not table.has_focus:
+            # In a narrow terminal they stand in the ladder's place.
+            self.add_class("-levers")
+            table.focus()
+        elif table.lever:
+            self.post_message(self.Asked(replace(settings, levers=(table.lever,))))
         else:
-            self._say(
-                "There is no lever to try", "r measures a ladder; t then tries the lever under the cursor below it."
-            )
+            self._say("This is a combination", "f searches combinations; t tries a lever that stands by itself.")
 
     def action_find_fastest(self) -> None:
         """Search the combinations of levers on the pass shown."""
         settings = self._settings_shown()
-        if settings is not None:
-            self.post_message(self.Asked(replace(settings, fastest_within=SEARCH_S)))
+        if settings is None:
+            self._say("There is no pass to make faster", "r measures a ladder; f then searches among its levers.")
         else:
-            self._say(
-                "There is no pass to make faster", "r measures a ladder; f then searches what makes its pass faster."
-            )
+            self.post_message(self.Asked(replace(settings, fastest_within=SEARCH_S)))
 
     def _settings_shown(self) -> GapSettings | None:
         live = self.live
@@ -176,8 +179,13 @@ class GapPane(Vertical):
 
     @on(Entry.Kept)
     def action_to_table(self) -> None:
-        """Leave the field."""
+        """Leave the field, or the levers."""
+        self.remove_class("-levers")
         self.query_one(LadderTable).focus()
+
+    def on_hide(self) -> None:
+        """The pane opens on its ladder the next time."""
+        self.remove_class("-levers")
 
     @on(Input.Changed)
     @on(Choice.Changed)
