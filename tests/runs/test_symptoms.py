@@ -89,6 +89,8 @@ def test_the_texts_requests_show_what_the_text_says_of_them() -> None:
 def test_up_to_a_thousand_tokens_the_texts_later_tokens_take_as_long_whatever_the_prompt() -> None:
     found = verdicts([row for row in the_texts_requests() if row.prompt_tokens <= 1024])
     assert (found[STEADY], found[SLOWING]) == (Verdict.PRESENT, Verdict.ABSENT)
+    line = line_of([row for row in the_texts_requests() if row.prompt_tokens <= 1024], SLOWING)
+    assert "about 5,197 tokens" in line.would_tell
 
 
 def test_the_texts_context_costs_a_second_pass_over_the_cache() -> None:
@@ -143,6 +145,8 @@ def test_a_wait_in_proportion_does_not_curve() -> None:
 
 def test_a_prefill_of_one_token_longer_than_a_step_does_not_wait_for_the_weights_alone() -> None:
     assert verdicts([a_request(1, 200.0, 90.0)])[SHORT] == Verdict.ABSENT
+    noisy = a_request(1, 86.0, 87.0, ttft_low_ms=5.0, ttft_high_ms=900.0)
+    assert verdicts([noisy])[SHORT] == Verdict.UNKNOWN
     longer = line_of([a_request(512, 200.0, 90.0)], SHORT)
     assert longer.verdict == Verdict.UNKNOWN
     assert "1 token" in longer.would_tell

@@ -35,6 +35,14 @@ class Found:
     would_tell: str = ""
 
 
+OPPOSITE = {
+    Verdict.PRESENT: Verdict.ABSENT,
+    Verdict.ABSENT: Verdict.PRESENT,
+    Verdict.UNKNOWN: Verdict.UNKNOWN,
+}
+"""What is said of a symptom whose figure must be small."""
+SPANS = "the same points with more repeats: the interval spans both answers"
+
 Check = Callable[[float, Sequence[Reading]], Found]
 """What the readings say of a symptom that is present from so many times on."""
 
@@ -52,7 +60,7 @@ def _judged(least: float, ratio: Times) -> Verdict:
 def _told(least: float, ratio: Times, figure: Quantity, why: str, would_tell: str = "") -> Found:
     verdict = _judged(least, ratio)
     if verdict is Verdict.UNKNOWN:
-        would_tell = "the same points with more repeats: the interval spans both answers"
+        would_tell = SPANS
     return Found(verdict, f"{why}: {_times_words(ratio)}", figure, ratio.interval, would_tell)
 
 
@@ -168,13 +176,13 @@ def fetch_bound(least: float, found: Sequence[Reading]) -> Found:
         f"{_times_words(ratio)}"
     )
     figure = _ratio("TTFT of the shortest prompt over a step", ratio, "TTFT / TPOT", _ttft(short), _tpot(short))
-    if ratio.value < least:
-        return Found(Verdict.PRESENT, why, figure, ratio.interval)
-    if short.prompt_tokens > 1:
-        return Found(
-            Verdict.UNKNOWN, why, figure, ratio.interval, "a prompt of 1 token, whose prefill is a fetch alone"
-        )
-    return Found(Verdict.ABSENT, why, figure, ratio.interval)
+    verdict = OPPOSITE[_judged(least, ratio)]
+    if verdict is Verdict.UNKNOWN:
+        return Found(verdict, why, figure, ratio.interval, SPANS)
+    if verdict is Verdict.ABSENT and short.prompt_tokens > 1:
+        shorter = "a prompt of 1 token, whose prefill is a fetch alone: workbench sweep MODEL --prompts 1"
+        return Found(Verdict.UNKNOWN, why, figure, ratio.interval, shorter)
+    return Found(verdict, why, figure, ratio.interval)
 
 
 def square(least: float, found: Sequence[Reading]) -> Found:
@@ -247,8 +255,17 @@ def slows_with_context(least: float, found: Sequence[Reading]) -> Found:
     if growth is None:
         return _unknown("TPOT is known with fewer than two contexts", FEW_CONTEXTS)
     ratio, figure, why = growth
-    longer = "a context at which the caches are a third of the bytes" if ratio.value < least else ""
+    longer = _telling_context(over_contexts(found)[-1]) if ratio.value < least else ""
     return _told(least, ratio, figure, why, longer)
+
+
+def _telling_context(longest: Reading) -> str:
+    """A context that the cache would be felt at: where it is half of the weights, a third of the bytes."""
+    row = longest.row
+    if row is None or not row.cache_bytes or not row.weight_bytes:
+        return "a context at which the cache is a third of the bytes"
+    t = row.weight_bytes / 2 / (row.cache_bytes / (longest.batch * longest.context_tokens))
+    return f"a context of about {format_number(t)} tokens, at which the cache is a third of the bytes"
 
 
 def same_at_any_context(least: float, found: Sequence[Reading]) -> Found:
@@ -256,9 +273,8 @@ def same_at_any_context(least: float, found: Sequence[Reading]) -> Found:
     if growth is None:
         return _unknown("TPOT is known with fewer than two contexts", FEW_CONTEXTS)
     ratio, figure, why = growth
-    opposite = {Verdict.PRESENT: Verdict.ABSENT, Verdict.ABSENT: Verdict.PRESENT, Verdict.UNKNOWN: Verdict.UNKNOWN}
     told = _told(least, ratio, figure, why)
-    return Found(opposite[told.verdict], told.why, told.times, told.interval, told.would_tell)
+    return Found(OPPOSITE[told.verdict], told.why, told.times, told.interval, told.would_tell)
 
 
 def cache_passes(least: float, found: Sequence[Reading]) -> Found:

@@ -1,10 +1,12 @@
 """The controlled perturbation: both sweeps kept as runs of their own, and their rows read in words."""
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 
 from tests.fakes import FakeModel, fake_load
+from tests.models_on_disk import tiny_folder
 from tests.runs.test_symptoms import STEP_MS, TPOT_MS, TTFT_MS, a_request, a_step
 from workbench.engines.engine import LoadedModel
 from workbench.errors import SettingsError
@@ -40,6 +42,13 @@ def test_both_sweeps_are_of_the_same_model_device_and_output() -> None:
     assert sequences.contexts == (64,)
     assert len(prompts.prompts) > 2
     assert len(sequences.batches) > 2
+
+
+def test_prompts_longer_than_the_models_context_are_left_out(tmp_path: Path) -> None:
+    folder = tiny_folder(tmp_path / "tiny")
+    prompts, _ = perturbations(GapSettings(model=str(folder)), 8, prompts=(16, 64, 100_000))
+    assert prompts.prompts == (16, 64)
+    assert perturbations(GapSettings(model=str(folder)), 8, prompts=(100_000,))[0].prompts == (100_000,)
 
 
 def test_each_sweep_is_kept_as_a_run_of_its_own_kind() -> None:

@@ -11,6 +11,7 @@ from workbench.experiments.measured_run import Load
 from workbench.experiments.prefill_decode import sweep
 from workbench.experiments.settings import BatchSettings, RunSettings, SweepSettings, check_settings
 from workbench.experiments.window import TimedWindow
+from workbench.models.resolve import resolve
 from workbench.quantity import Origin, Quantity, Unit, format_number
 from workbench.record import headed
 from workbench.runner import CancelToken, Experiment
@@ -44,10 +45,15 @@ def perturbations(
     prompts: tuple[int, ...] = PROMPTS,
     batches: tuple[int, ...] = BATCHES,
 ) -> tuple[SweepSettings, BatchSettings]:
-    """The two sweeps of a perturbation of a model on a device: over prompts, and over sequences of `context` tokens."""
+    """The two sweeps of a perturbation of a model on a device: over prompts, and over sequences of `context` tokens.
+
+    Prompts that the model's own context can't hold are left out. Raises ModelError for a model that can't be read.
+    """
+    limit = resolve(settings.model).context_limit
+    held = tuple(n for n in prompts if limit is None or n + SweepSettings.new_tokens <= limit)
     about: dict[str, Any] = {each.name: getattr(settings, each.name) for each in fields(RunSettings)}
     return (
-        SweepSettings(**about, prompts=prompts),
+        SweepSettings(**about, prompts=held or prompts),
         BatchSettings(**about, contexts=(context,), batches=batches),
     )
 

@@ -1,0 +1,87 @@
+"""`workbench runs explain` and `workbench gap --perturb` inside the test's process."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from tests.commands.conftest import Workbench
+from tests.fakes import fake_load
+from tests.runs.test_symptoms import the_texts_requests, the_texts_steps
+from workbench.runs.row import BATCH, PREFILL_DECODE, Row, Samples
+from workbench.runs.run import Run, RunStatus
+from workbench.runs.store import Store
+from workbench.runs.symptoms import SYMPTOMS
+
+
+def keep(run_id: str, kind: str, rows: Sequence[Row]) -> None:
+    with Store() as store:
+        store.add_run(Run(run_id, kind, "2026-01-01T00:00:00Z", "qwen3-0.6b", "a box"))
+        for row in rows:
+            store.add_row(replace(row, run_id=run_id), Samples())
+        store.end_run(run_id, RunStatus.FINISHED)
+
+
+@pytest.fixture
+def texts_runs() -> None:
+    keep("requests", PREFILL_DECODE, the_texts_requests())
+    keep("steps", BATCH, the_texts_steps())
+
+
+@pytest.mark.usefixtures("texts_runs")
+def test_the_last_run_is_explained_alone_and_two_runs_together(workbench: Workbench) -> None:
+    last = workbench("runs", "explain", "--format", "json")
+    assert last.code == 0
+    verdicts = {line["symptom"]: line["verdict"] for line in last.json}
+    assert len(verdicts) == len(SYMPTOMS)
+    assert verdicts["each sequence slows as others join"] == "present"
+    assert verdicts["the context costs more than its bytes"] == "can't tell"
+    both = workbench("runs", "explain", "requests", "steps", "--format", "csv")
+    together = {line["symptom"]: line for line in both.csv}
+    assert {line["verdict"] for line in together.values()} == {"present", "absent", "can't tell"}
+    slows = together["later tokens slow down as the context grows"]
+    assert slows["verdict"] == "present"
+    assert float(slows["times"]) == pytest.approx(165.7 / 87.6)
+    assert "a shorter context" in slows["acts"]
+
+
+@pytest.mark.usefixtures("texts_runs")
+def test_the_table_has_the_verdicts_and_the_sentences_stand_below(workbench: Workbench) -> None:
+    ended = workbench("runs", "explain", "requests")
+    assert ended.line("later tokens slow down")[1:4] == ["decode, cache reads", "present", "1.89 ×"]
+    assert "  acts on it: a shorter context; a quantised cache" in ended.out
+    assert "  would tell: workbench batch MODEL" in ended.out
+
+
+@pytest.mark.usefixtures("texts_runs")
+def test_runs_that_differ_and_runs_without_rows_are_refused(workbench: Workbench) -> None:
+    keep("other", PREFILL_DECODE, [replace(row, dtype="bfloat16") for row in the_texts_requests()])
+    refused = workbench("runs", "explain", "requests", "other")
+    assert (refused.code, refused.out) == (2, "")
+    assert "differ in dtype: float32 and bfloat16" in refused.err
+    keep("empty", PREFILL_DECODE, [])
+    assert "nothing to explain" in workbench("runs", "explain", "empty").err
+
+
+@pytest.mark.parametrize("chosen", ["table", "json", "csv"])
+def test_a_perturbation_prints_both_sweeps_and_reads_them(
+    workbench: Workbench, monkeypatch: pytest.MonkeyPatch, chosen: str
+) -> None:
+    monkeypatch.setattr("workbench.headless.load_transformers", fake_load())
+    ended = workbench("gap", "smollm2-135m", "--perturb", "--context", "8", "--device", "cpu", "--format", chosen)
+    assert ended.code == 0, ended.err
+    with Store() as store:
+        assert sorted((run.kind, run.rows) for run in store.runs()) == [(BATCH, 5), (PREFILL_DECODE, 4)]
+    match chosen:
+        case "json":
+            assert len(ended.json["rows"]) == 9
+            assert [sentence["varied"] for sentence in ended.json["reading"]][:2] == ["prompt", "sequences"]
+            ttft_ms = [row["ttft_median_ms"] for row in ended.json["rows"][:4]]
+            assert ended.json["reading"][0]["ttft_growth"] == pytest.approx(ttft_ms[-1] / ttft_ms[0])
+        case "csv":
+            assert [line["kind"] for line in ended.csv] == [PREFILL_DECODE] * 4 + [BATCH] * 5
+            assert "from a prompt of 16 to one of 1,024" in ended.err
+        case _:
+            assert ended.out.index("TTFT ms") < ended.out.index("predicted step")
+            assert "prompt: from a prompt of 16 to one of 1,024" in ended.out
+            assert "sequences: from 1 to 16 sequences of 8 tokens" in ended.out
