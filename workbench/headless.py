@@ -106,6 +106,8 @@ def run_perturbation(prompts: SweepSettings, sequences: BatchSettings, chosen: F
         case _:
             for sentence in sentences:
                 print(f"{sentence.varied}: {sentence.text}", flush=True)
+    if run_ids := " ".join(dict.fromkeys(row.run_id for row in printer.rows)):
+        note(f"`workbench runs explain {run_ids}` says which symptoms these rows show")
     if code:
         return code
     return 0 if printer.measured else FAILED_EXIT

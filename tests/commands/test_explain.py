@@ -81,6 +81,7 @@ def test_a_perturbation_prints_both_sweeps_and_reads_them(
         case "csv":
             assert [line["kind"] for line in ended.csv] == [PREFILL_DECODE] * 4 + [BATCH] * 5
             assert "from a prompt of 16 to one of 1,024" in ended.err
+            assert "workbench runs explain 2" in ended.err
         case _:
             assert ended.out.index("TTFT ms") < ended.out.index("predicted step")
             assert "prompt: from a prompt of 16 to one of 1,024" in ended.out

@@ -187,7 +187,7 @@ def _limit_words(rows: Sequence[Row], context: int) -> str:
 def _other_load(found: Sequence[Reading]) -> Iterator[Sentence]:
     told = other_work(GROWS, found)
     if told.verdict is Verdict.PRESENT:
-        yield Sentence(f"{told.why}: the figures above hold that too; measure again when it is gone", "nothing")
+        yield Sentence(f"{told.why}: the figures above hold that too; measure again when it is gone", "beside")
 
 
 def _growth(what: str, after: float | None, before: float | None) -> Quantity:
