@@ -11,6 +11,7 @@ from msgspec import Meta
 from workbench import presets as shared
 from workbench.ceilings.memory_fit import needed
 from workbench.errors import SettingsError, unknown_name
+from workbench.experiments.gap.variant import Cache, Stored
 from workbench.experiments.settings import AutoRepeats, BatchSettings, SweepSettings, check_settings
 from workbench.hardware.device import Device
 from workbench.hardware.devices import Devices, load_devices
@@ -41,6 +42,16 @@ class TrackBatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     steps: Ordinal = BatchSettings.steps
 
 
+class TrackVariant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How a track runs its models, where that is not as they are loaded; their dtype is in its sweep."""
+
+    threads: Ordinal | None = None
+    cache: Cache = Cache.GROWING
+    attention: Text | None = None
+    compiled: bool = False
+    stored: Stored = Stored.AS_LOADED
+
+
 class Track(Preset, frozen=True):
     """Hardware by the name of its device or THIS_MACHINE, and model presets, the first of which it opens with.
 
@@ -53,6 +64,7 @@ class Track(Preset, frozen=True):
     engine: Literal["transformers"] = "transformers"
     sweep: TrackSweep = TrackSweep()
     batch: TrackBatch = TrackBatch()
+    variant: TrackVariant = TrackVariant()
     notes: tuple[str, ...] = ()
 
 
