@@ -50,6 +50,7 @@ async def test_v_varies_the_prompt_then_the_sequences_and_reads_the_result(size:
     app = an_app()
     async with app.run_test(size=size) as pilot:
         await pilot.press("5")
+        assert "v vary" in shown(app, "#keys")
         app.screen.query_one("#gap-context", Entry).value = "8"
         await pilot.press("v")
         await until(pilot, lambda: isinstance(app.screen, TextScreen))

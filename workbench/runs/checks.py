@@ -290,9 +290,7 @@ def cache_passes(least: float, found: Sequence[Reading]) -> Found:
         "what the step grows by, over what the caches' bytes take at B",
         ratio,
         "ΔTPOT / (Δ(k·t) / B)",
-        Quantity(
-            "growth of TPOT for each byte of cache", slope.value * 1e9, Unit.SECONDS, Origin.MEASURED, "ΔTPOT/ΔGB"
-        ),
+        Quantity("growth of TPOT for each GB of cache", slope.value * 1e9, Unit.SECONDS, Origin.MEASURED, "ΔTPOT/ΔGB"),
         B,
         *_cache_share(steps[-1]),
     )

@@ -39,6 +39,8 @@ def key_line(pane: str, focused: Widget | None, busy: bool, has_run: bool) -> st
     if pane in (*RUN_PANES, "gap") and has_run:
         what = "vary" if pane == "gap" else "charts"
         return SEPARATOR.join((*keys, "w why", f"v {what}", "? help", "^p palette", "q quit"))
+    if pane == "gap" and not busy:
+        keys.append("v vary")
     keys += ["? help", "1 setup" if pane != "setup" else "2 ceiling", "^p palette", "q quit"]
     return SEPARATOR.join(keys)
 
