@@ -150,12 +150,13 @@ class GapPane(Vertical):
         """Go to the levers; on one of them, try it on the pass shown."""
         settings, table = self._settings_shown(), self.query_one(LeverTable)
         if settings is None or table.selected is None:
-            self._say("There is no lever to try", "r measures a ladder, and what may be tried on it stands below.")
+            self._say("There is no lever to try", "Levers are proposed once a ladder is complete; r measures one.")
         elif not table.has_focus:
             # In a narrow terminal they stand in the ladder's place.
             self.add_class("-levers")
             table.focus()
         elif table.lever:
+            self.remove_class("-levers")
             self.post_message(self.Asked(replace(settings, levers=(table.lever,))))
         else:
             self._say("This is a combination", "f searches combinations; t tries a lever that stands by itself.")
@@ -166,6 +167,7 @@ class GapPane(Vertical):
         if settings is None:
             self._say("There is no pass to make faster", "r measures a ladder; f then searches among its levers.")
         else:
+            self.remove_class("-levers")
             self.post_message(self.Asked(replace(settings, fastest_within=SEARCH_S)))
 
     def _settings_shown(self) -> GapSettings | None:
