@@ -1,9 +1,9 @@
 """Causes of known size planted in a decode step, and the rung in which the ladder finds each: within 20 per cent.
 
-    python -m tests.benchmarks.gap_plants [--model smollm2-135m] [--context 512] [--batch 1] [--seconds 20] [--plants a,b]
+    python -m tests.benchmarks.gap_plants [--model NAME] [--context N] [--batch N] [--seconds S] [--plants WORDS]
 
-Every plant is measured between two plain ladders. Its size is what the median step grew by; beside it stand what its own
-rung grew by, and the most that any other rung did.
+Every plant is measured between two plain ladders. Its size is what the median step grew by; beside it stand what its
+own rung grew by, and the most that any other rung did.
 """
 
 import argparse
@@ -96,11 +96,11 @@ def cache_copied_again(_network: Any) -> Iterator[None]:
         values.clone()
         return keys, values
 
-    cache_utils.DynamicLayer.update = copied  # type: ignore[method-assign]
+    cache_utils.DynamicLayer.update = copied
     try:
         yield
     finally:
-        cache_utils.DynamicLayer.update = update  # type: ignore[method-assign]
+        cache_utils.DynamicLayer.update = update
 
 
 @contextmanager

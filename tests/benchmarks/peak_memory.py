@@ -1,4 +1,4 @@
-"""Resident memory of a headless sweep at its peak, against the weights and the largest cache."""
+"""Resident memory of a headless sweep at its peak, against its prediction and against weights and largest cache."""
 
 import os
 import subprocess
@@ -13,6 +13,7 @@ from workbench.experiments.settings import SweepSettings
 from workbench.models.model import DTYPE_BYTES
 
 ALLOWANCE = 600e6
+OFF = 0.10
 
 
 def smollm2() -> str:
@@ -29,7 +30,7 @@ def peak_bytes(settings: SweepSettings) -> int:
         process = subprocess.Popen(
             [
                 *(sys.executable, "-m", "workbench", "sweep", settings.model, "--dtype", settings.dtype),
-                *("--repeats", "2", "--prompts", ",".join(str(n) for n in settings.prompts)),
+                *("--repeats", "1", "--prompts", ",".join(str(n) for n in settings.prompts)),
             ],
             env={**os.environ, "WORKBENCH_DATA": folder},
             stdout=subprocess.DEVNULL,
@@ -43,8 +44,11 @@ def peak_bytes(settings: SweepSettings) -> int:
 def main() -> None:
     for settings in (
         SweepSettings(model="smollm2-135m", prompts=(1, 1024, 4096), device="cpu"),
+        SweepSettings(model="smollm2-135m", prompts=(1, 256), dtype="bfloat16", device="cpu"),
         SweepSettings(model="qwen3-0.6b", prompts=(1, 2048), device="cpu"),
         SweepSettings(model="qwen3-0.6b", prompts=(1, 2048), dtype="bfloat16", device="cpu"),
+        SweepSettings(model="qwen3-1.7b", prompts=(1, 256), dtype="bfloat16", device="cpu"),
+        SweepSettings(model="llama-3.2-1b", prompts=(1, 512), device="cpu"),
         SweepSettings(model=smollm2(), prompts=(1, 1024), device="cpu"),
     ):
         planned = plan(settings)
@@ -52,7 +56,10 @@ def main() -> None:
         kept = planned.resident.resident_bytes + planned.resident.kv_elements_read(t) * DTYPE_BYTES[settings.dtype]
         peak, bar = peak_bytes(settings), 1.10 * kept + ALLOWANCE
         name = Path(settings.model).name
-        print(f"{name} {settings.dtype}: predicted {planned.need.total / 1e9:.2f} GB, peak {peak / 1e9:.2f} GB")
+        predicted = planned.need.total
+        print(f"{name} {settings.dtype}: predicted {predicted / 1e9:.2f} GB, peak {peak / 1e9:.2f} GB")
+        off = predicted / peak - 1
+        print_bar(f"{name} {settings.dtype} predicted over peak", off, "within 0.10", abs(off) <= OFF)
         print_bar(f"{name} {settings.dtype} peak in GB", peak / 1e9, f"at most {bar / 1e9:.2f}", peak <= bar)
 
 
