@@ -49,7 +49,7 @@ def test_a_changed_variant_does_not_agree(tmp_path: Path) -> None:
     model = tiny(tmp_path, TINY_CONFIG)
     plain, run = (model.variant(each, 8, 1, 8, CancelToken()) for each in (AS_LOADED, VARIANTS["bfloat16"]))
     assert isinstance(run, TorchVariant)
-    with torch.no_grad():
+    with torch.inference_mode():
         next(run._network.parameters()).mul_(-1.5)
     assert not run.agreement(plain).holds
 
@@ -58,7 +58,7 @@ def test_logits_that_are_no_numbers_do_not_agree(tmp_path: Path) -> None:
     model = tiny(tmp_path, TINY_CONFIG)
     plain, run = (model.variant(each, 8, 1, 8, CancelToken()) for each in (AS_LOADED, VARIANTS["bfloat16"]))
     assert isinstance(run, TorchVariant)
-    with torch.no_grad():
+    with torch.inference_mode():
         next(run._network.parameters()).fill_(float("nan"))
     assert not run.agreement(plain).holds
 

@@ -36,7 +36,9 @@ class Sequences:
     def ids(self, length: int, seed: int) -> torch.Tensor:
         """Varied tokens, sequences × length."""
         generator = torch.Generator().manual_seed(seed)
-        return torch.randint(0, self.vocabulary, (self.batch, length), generator=generator).to(self.device)
+        # A graph is compiled for the kind of tensor as well, and inference's is another than autograd's.
+        with torch.inference_mode():
+            return torch.randint(0, self.vocabulary, (self.batch, length), generator=generator).to(self.device)
 
 
 @dataclass(frozen=True)
@@ -130,7 +132,7 @@ class TorchVariant:
         """Logits in float32, sequences × vocabulary, of every position compared; the plain model's are kept."""
         if self._logits:
             return self._logits
-        found: Sequence[torch.Tensor] = self._plain.explained(self._all_logits)
+        found: Sequence[torch.Tensor] = self._on_its_threads(self._all_logits)
         if self._variant == AS_LOADED:
             self._logits = found
         return found
@@ -161,11 +163,15 @@ class TorchVariant:
             self._put_back()
             return seconds
 
+        return float(self._on_its_threads(timing))
+
+    def _on_its_threads(self, run: Callable[[], Any]) -> Any:
+        """What `run` gives; always on the same number of threads, for which a graph is compiled."""
         torch.set_num_threads(self._threads)
         try:
-            return float(plain.explained(timing))
+            return self._plain.explained(run)
         finally:
-            torch.set_num_threads(plain.threads)
+            torch.set_num_threads(self._plain.threads)
 
     def _step(self) -> torch.Tensor:
         out = self._forward(self._stepping, self._ids[:, -1:], self._cache)
