@@ -181,6 +181,8 @@ class TorchVariant:
     def _forward(self, network: Any, ids: torch.Tensor, cache: Any) -> Any:
         self._plain.cancel.check()
         held = {} if cache is None else {self._plain.cache_name: cache}
+        # Of strides of its own: a graph is compiled for those as well.
+        ids = ids.clone(memory_format=torch.contiguous_format)
         return network(input_ids=ids, use_cache=True, **self._plain.last_only, **held)
 
     def _cache_of(self, out: Any) -> Any:
