@@ -11,7 +11,6 @@ from msgspec import Meta
 from workbench import presets as shared
 from workbench.ceilings.memory_fit import needed
 from workbench.errors import SettingsError, unknown_name
-from workbench.experiments.gap.variant import Cache, Stored
 from workbench.experiments.settings import AutoRepeats, BatchSettings, SweepSettings, check_settings
 from workbench.hardware.device import Device
 from workbench.hardware.devices import Devices, load_devices
@@ -32,6 +31,7 @@ class TrackSweep(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     repeats: int | AutoRepeats = SweepSettings.repeats
     dtype: str = SweepSettings.dtype
     device: str = SweepSettings.device
+    threads: int | None = SweepSettings.threads
 
 
 class TrackBatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -40,16 +40,6 @@ class TrackBatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     batches: Annotated[tuple[Ordinal, ...], Meta(min_length=1)] = BatchSettings.batches
     contexts: Annotated[tuple[Ordinal, ...], Meta(min_length=1)] = BatchSettings.contexts
     steps: Ordinal = BatchSettings.steps
-
-
-class TrackVariant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How a track runs its models, where that is not as they are loaded; their dtype is in its sweep."""
-
-    threads: Ordinal | None = None
-    cache: Cache = Cache.GROWING
-    attention: Text | None = None
-    compiled: bool = False
-    stored: Stored = Stored.AS_LOADED
 
 
 class Track(Preset, frozen=True):
@@ -64,7 +54,6 @@ class Track(Preset, frozen=True):
     engine: Literal["transformers"] = "transformers"
     sweep: TrackSweep = TrackSweep()
     batch: TrackBatch = TrackBatch()
-    variant: TrackVariant = TrackVariant()
     notes: tuple[str, ...] = ()
 
 
@@ -96,6 +85,7 @@ def track_settings(track: Track) -> SweepSettings:
         repeats=sweep.repeats,
         dtype=sweep.dtype,
         device=sweep.device,
+        threads=sweep.threads,
         track=track.name,
     )
 
@@ -109,6 +99,7 @@ def track_batch(track: Track) -> BatchSettings:
         steps=track.batch.steps,
         dtype=track.sweep.dtype,
         device=track.sweep.device,
+        threads=track.sweep.threads,
         track=track.name,
     )
 

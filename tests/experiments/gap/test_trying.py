@@ -24,7 +24,7 @@ from workbench.runner import CancelToken, drive
 from workbench.runs.ladder import Ladder
 from workbench.runs.run import RunStatus
 from workbench.runs.store import Store
-from workbench.tracks import load_tracks
+from workbench.tracks import load_tracks, track_batch, track_settings
 
 SETTINGS = GapSettings(model="smollm2-135m", context=64, device="cpu", seconds=1e-9)
 INT8, CACHE, HALF = VARIANTS["int8-weights"], VARIANTS["preallocated-cache"], VARIANTS["bfloat16"]
@@ -127,7 +127,18 @@ def test_the_search_combines_what_helps_and_keeps_the_winner_as_a_preset() -> No
     assert fastest.preset == str(preset_path("smollm2-135m"))
     track = load_tracks().tracks["fastest smollm2-135m"]
     assert (track.models, track.sweep.dtype) == (("smollm2-135m",), "float32")
-    assert "3" in track.notes[0]
+    assert "33.3 ms instead of 125.0" in track.notes[0]
+    assert track.notes[1].endswith(f"takes: {fastest.name}.")
+
+
+def test_a_winners_dtype_and_threads_are_what_its_preset_opens_sweeps_with() -> None:
+    half_threads = Variant(threads=1)
+    settings = replace(SETTINGS, fastest_within=1e9, threads=2)
+    Tried(settings, speeds={HALF: 2.0, half_threads: 1.5, INT8: 0.5, COMPILED: 0.5})
+    track = load_tracks().tracks["fastest smollm2-135m"]
+    opened = track_settings(track)
+    assert (opened.dtype, opened.threads, track_batch(track).threads) == ("bfloat16", 1, 1)
+    assert len(track.notes) == 1
 
 
 def test_a_variant_whose_outputs_changed_never_wins_nor_is_built_on() -> None:

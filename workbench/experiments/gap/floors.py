@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from workbench.ceilings import decode, kv_cache, prefill
 from workbench.experiments.gap.parts import Part
 from workbench.models.model import DTYPE_BYTES, Model
-from workbench.quantity import Quantity, Unit, arithmetic
+from workbench.quantity import Origin, Quantity, Unit, arithmetic
 
 
 @dataclass(frozen=True)
@@ -47,15 +47,32 @@ def _head_bytes(model: Model, dtype: str) -> float:
 
 @dataclass(frozen=True)
 class Floor:
-    """The least seconds of a pass and of its parts, by the clock that binds the whole: its bytes or its maths."""
+    """The least seconds of a pass and of its parts, by the clock that binds the whole: its bytes or its maths.
+
+    `rate` is that clock's, B in bytes/s or C in FLOP/s.
+    """
 
     parts_s: Mapping[Part, float]
     by_maths: bool
+    rate: float
 
     @property
     def total_s(self) -> float:
         """The ceiling of the pass, as a time."""
         return sum(self.parts_s.values())
+
+    def quantity(self, part: Part) -> Quantity | None:
+        """The floor of a part with what it was computed from; None of a part that must neither read nor compute."""
+        seconds = self.parts_s.get(part, 0.0)
+        if not seconds:
+            return None
+        unit, per_second = (Unit.FLOP, Unit.FLOP_PER_SECOND) if self.by_maths else (Unit.BYTES, Unit.BYTES_PER_SECOND)
+        what, symbol, formula = (
+            ("operations it must do", "C", "F / C") if self.by_maths else ("bytes it must read", "B", "bytes / B")
+        )
+        amount = arithmetic(what, seconds * self.rate, unit)
+        rate = Quantity("rate of the box during this run", self.rate, per_second, Origin.MEASURED, symbol)
+        return arithmetic("its floor", seconds, Unit.SECONDS, "floor", formula, (amount, rate))
 
 
 def floor(work: Mapping[Part, Work], B: float, C: float | None) -> Floor:
@@ -63,8 +80,8 @@ def floor(work: Mapping[Part, Work], B: float, C: float | None) -> Floor:
     moved, F = sum(each.bytes for each in work.values()), sum(each.flop for each in work.values())
     by_maths = C is not None and moved / B < F / C
     if by_maths and C is not None:
-        return Floor({part: each.flop / C for part, each in work.items()}, by_maths)
-    return Floor({part: each.bytes / B for part, each in work.items()}, by_maths)
+        return Floor({part: each.flop / C for part, each in work.items()}, by_maths, C)
+    return Floor({part: each.bytes / B for part, each in work.items()}, by_maths, B)
 
 
 def ceiling(work: Mapping[Part, Work], B: Quantity, C: Quantity | None) -> Quantity:

@@ -17,7 +17,7 @@ from workbench.experiments.statistics import Interval, bootstrap_interval
 from workbench.quantity import Origin, Quantity, Unit, arithmetic
 from workbench.runs.ladder import REMAINDER, Ladder, Rung
 
-RESAMPLES = 400
+RESAMPLES = 200
 FRAMEWORK = "framework: dispatch and Python"
 OTHER_LOAD = "other load on the machine"
 BELOW_VENDOR = "rates below the vendor's figures"
@@ -73,9 +73,9 @@ def ladder(
     usual = floor(work, _usual_read(rounds), rates.product)
     rungs = [_rates_below(top, quiet, rates)] if rates.vendor_read is not None else []
     for part in Part:
-        rungs.append(_rung(part, _ways(part), rounds, usual.parts_s.get(part, 0.0), usual))
+        rungs.append(_rung(part, _ways(part), rounds, usual.quantity(part)))
         if part is Part.ELEMENTWISE:
-            rungs.append(_rung(FRAMEWORK, _FRAMEWORK_WAYS, rounds, 0.0, usual))
+            rungs.append(_rung(FRAMEWORK, _FRAMEWORK_WAYS, rounds, None))
     rungs.append(_other_load(work, rounds, rates, quiet, usual))
     seconds = _measured(rounds)
     measured = Quantity(
@@ -164,13 +164,13 @@ def _narrow(rounds: Sequence[Round]) -> float | None:
     return median(known) if known else None
 
 
-def _rung(name: str, ways: Mapping[str, Way], rounds: Sequence[Round], floor_s: float, usual: Floor) -> Rung:
+def _rung(name: str, ways: Mapping[str, Way], rounds: Sequence[Round], least: Quantity | None) -> Rung:
     found = {way: seconds for way, of in ways.items() if (seconds := of(rounds)) is not None}
     intervals = [_interval(rounds, ways[way]) for way in found]
     inputs = [Quantity(way, seconds, Unit.SECONDS, Origin.MEASURED) for way, seconds in found.items()]
-    at = "operations at C" if usual.by_maths else "bytes at B"
-    if floor_s:
-        inputs.append(arithmetic(f"its {at}", floor_s, Unit.SECONDS, "floor"))
+    floor_s = 0.0 if least is None else least.value
+    if least is not None:
+        inputs.append(least)
     time = Quantity(
         name,
         _chosen(found) - floor_s,
@@ -180,7 +180,7 @@ def _rung(name: str, ways: Mapping[str, Way], rounds: Sequence[Round], floor_s: 
         inputs=tuple(inputs),
     )
     said = ", ".join(f"{way} {seconds * 1e3:.2f}" for way, seconds in found.items())
-    less = f"; less {floor_s * 1e3:.2f} of its {at}" if floor_s else ""
+    less = "" if least is None else f"; less its floor, {' at '.join(map(str, least.inputs))}: {floor_s * 1e3:.2f} ms"
     return Rung(
         str(name),
         time,

@@ -2,9 +2,10 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
-from workbench.experiments.gap.variant import Cache, Stored, Variant
+from workbench.experiments.gap.variant import AS_LOADED, Variant
 from workbench.experiments.settings import GapSettings
 from workbench.paths import config_folder
 from workbench.runs.ladder import Fastest
@@ -29,40 +30,31 @@ def save_winner(settings: GapSettings, model: str, winner: Variant, found: Faste
 
 
 def preset_text(settings: GapSettings, model: str, winner: Variant, found: Fastest) -> str:
-    """The track as TOML: its sweeps' dtype, and the rest of what the winner changes in its table `variant`."""
-    changes: dict[str, object] = {}
-    if winner.threads is not None:
-        changes["threads"] = winner.threads
-    if winner.cache is not Cache.GROWING:
-        changes["cache"] = str(winner.cache)
-    if winner.attention is not None:
-        changes["attention"] = winner.attention
-    if winner.compiled:
-        changes["compiled"] = True
-    if winner.stored is not Stored.AS_LOADED:
-        changes["stored"] = str(winner.stored)
+    """The track as TOML: dtype and threads for its sweeps, and in its notes what else the winner changes.
+
+    Sweeps run a model as transformers loads it, so that nothing but those two can be set for them.
+    """
     what = "prefill" if settings.prefill else "decode step"
-    note = (
+    notes = [
         f"Found by a search: a {what} of {settings.batch:,} × {settings.context:,} tokens takes "
-        f"{found.pass_s * 1e3:.1f} ms instead of {found.as_loaded_s * 1e3:.1f} in {settings.dtype}, {found.note}."
-    )
+        f"{found.pass_s * 1e3:.1f} ms instead of {found.as_loaded_s * 1e3:.1f} in {settings.dtype}: {found.note}."
+    ]
+    rest = replace(winner, dtype=None, threads=None)
+    if rest != AS_LOADED:
+        notes.append(f"The sweeps below do without what else it takes: {rest}.")
     lines = [
         f"name = {_text(f'fastest {model}')}",
         f"title = {_text(f'{model}, the fastest found')}",
         f"hardware = {_text(settings.track)}",
         f"models = [{_text(model)}]",
-        f"notes = [{_text(note)}]",
+        f"notes = [{', '.join(map(_text, notes))}]",
         "",
         "[sweep]",
         f"dtype = {_text(winner.dtype or settings.dtype)}",
     ]
-    if changes:
-        lines += ["", "[variant]", *(f"{name} = {_value(value)}" for name, value in changes.items())]
+    if winner.threads is not None:
+        lines.append(f"threads = {winner.threads}")
     return "\n".join(lines) + "\n"
-
-
-def _value(value: object) -> str:
-    return _text(value) if isinstance(value, str) else json.dumps(value)
 
 
 def _text(text: str) -> str:
