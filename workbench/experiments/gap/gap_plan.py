@@ -57,7 +57,7 @@ def plan_gap(settings: GapSettings) -> GapPlan:
         weights=weights,
         need=_need(settings, resident, settings.dtype),
         available=available_bytes(),
-        seconds=loading_seconds(resident, weights) + max(settings.seconds, least),
+        seconds=loading_seconds(resident, weights) + max(settings.seconds, least) + (settings.fastest_within or 0.0),
     )
 
 
