@@ -18,8 +18,10 @@ from workbench.runs.measured_device import calibrated_gemv
 
 MOST_PROMPT = 256
 """Tokens of the prefill whose time is compared: its ratio says enough, and a long one would take most of the time."""
-COMPILING_TIMES = 4.0
-"""How much longer than any other a first compiled variant may take to make ready, as a share of the longest so far."""
+COMPILING_TIMES = 12.0
+"""How much longer than the longest other trial one that compiles is taken to last: it can't be stopped on the way."""
+ALONE_SHARE = 0.6
+"""Of the time, for levers each alone, once one has helped: the rest is for combinations."""
 WORTH = 1.02
 """A combination must be this much faster than the best so far to take its place: less is within the noise."""
 
@@ -37,6 +39,13 @@ class Bench:
     clock: Callable[[], float] = time.monotonic
     trials: dict[Variant, Trial] = field(default_factory=dict)
     longest_s: float = 0.0
+    longest_compiled_s: float = 0.0
+
+    def expected_s(self, variant: Variant) -> float:
+        """Seconds a trial may take, by the longest of its kind so far."""
+        if not variant.compiled:
+            return self.longest_s
+        return self.longest_compiled_s or COMPILING_TIMES * self.longest_s
 
     @property
     def synthetic(self) -> bool:
@@ -58,7 +67,11 @@ class Bench:
         finally:
             run.close()
         self.trials[variant] = found
-        self.longest_s = max(self.longest_s, self.clock() - began)
+        took = self.clock() - began
+        if variant.compiled:
+            self.longest_compiled_s = max(self.longest_compiled_s, took)
+        else:
+            self.longest_s = max(self.longest_s, took)
         return found
 
 
@@ -107,7 +120,7 @@ def find_fastest(
     outputs left the bound or that saved nothing.
     """
     began = clock()
-    chosen = _levers(sweep, ladder, ())
+    chosen = sorted(_levers(sweep, ladder, ()), key=lambda lever: lever.variant.compiled)
     ladder = replace(ladder, levers=tuple(lever.untried for lever in chosen), fastest=None)
     yield LadderMeasured(sweep.run.run_id, ladder)
     with bench(sweep, ladder, clock) as on:
@@ -115,15 +128,14 @@ def find_fastest(
         def left_s() -> float:
             return within_s - (clock() - began)
 
-        def fits(variant: Variant) -> bool:
-            first_compiled = variant.compiled and not any(each.compiled for each in on.trials)
-            return on.longest_s * (COMPILING_TIMES if first_compiled else 1.0) < left_s()
+        def fits(variant: Variant, kept_back_s: float = 0.0) -> bool:
+            return on.expected_s(variant) < left_s() - kept_back_s
 
         useful: list[Lever] = []
         for at, lever in enumerate(chosen):
             sweep.cancel.check()
-            if not fits(lever.variant):
-                ladder = _with(ladder, at, replace(ladder.levers[at], note=f"no time was left. {lever.why}"))
+            if not fits(lever.variant, (1 - ALONE_SHARE) * within_s if useful else 0.0):
+                ladder = _with(ladder, at, replace(ladder.levers[at], note=f"no time was left for it. {lever.why}"))
                 continue
             yield _progress(sweep, f"trying {lever.name}", at + 1, len(chosen), left_s())
             found = _tried(on, lever)
