@@ -145,7 +145,7 @@ def test_ways_that_disagree_widen_the_interval_and_the_middle_one_stands() -> No
 
 def test_a_device_that_works_behind_the_clock_is_measured_two_ways() -> None:
     rung = rungs(found(replace(PLAIN, clocks_in_place=False)))[Part.WEIGHTS]
-    assert [way.name for way in rung.time.inputs] == ["alone, replayed", "left out of the pass", "its bytes at B"]
+    assert [way.name for way in rung.time.inputs] == ["alone, replayed", "left out of the pass", "its floor"]
     assert rung.time.value == pytest.approx(0.100)
 
 
