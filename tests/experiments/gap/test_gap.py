@@ -49,8 +49,8 @@ def few_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
 class ToldPass(FakePass):
     """Writes down what is asked of it, and tells how many times a part was timed alone."""
 
-    def __init__(self, on_alone: Callable[[int], None] = lambda count: None) -> None:
-        super().__init__(FAKE_PARTS_S, 0.020)
+    def __init__(self, on_alone: Callable[[int], None] = lambda count: None, times: float = 1.0) -> None:
+        super().__init__({part: times * seconds for part, seconds in FAKE_PARTS_S.items()}, times * 0.020)
         self.asked: list[str] = []
         self.on_alone = on_alone
 
@@ -120,8 +120,26 @@ def test_each_part_is_left_out_between_two_whole_passes_in_an_order_that_turns_w
     for count, asked in enumerate(rounds[:-1]):
         parts = list(Part) if count % 2 else list(reversed(Part))
         told = [line for line in asked.splitlines() if line]
-        of_parts = (line for part in parts for line in (f"without {part}", "whole", f"alone {part}"))
-        assert told == ["whole", *of_parts, "in place"]
+        left_out = (line for part in parts for line in (f"without {part}", "whole"))
+        assert told == [*(f"alone {part}" for part in parts), "whole", *left_out, "in place"]
+
+
+def test_of_a_long_pass_only_what_can_be_told_is_left_out_and_two_share_their_whole_passes() -> None:
+    full = ToldPass(times=10.0)
+    ladder = ladders(events(loading(full)))[-1]
+    asked = full.asked[: full.asked.index("in place")]
+    assert [line for line in asked if not line.startswith("alone")] == [
+        "whole",
+        *(f"without {part}" for part in (Part.ELEMENTWISE, Part.CACHE)),
+        "whole",
+        *(f"without {part}" for part in (Part.ATTENTION, Part.HEAD)),
+        "whole",
+        f"without {Part.WEIGHTS}",
+        "whole",
+    ]
+    sampling = next(rung for rung in ladder.rungs if rung.name == Part.SAMPLING)
+    assert [way.name for way in sampling.time.inputs] == ["alone, replayed", "in place"]
+    assert sampling.time.value == pytest.approx(0.01)
 
 
 def test_the_row_is_of_the_whole_passes_and_every_one_is_kept() -> None:

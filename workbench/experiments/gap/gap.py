@@ -1,7 +1,7 @@
 """Taking a pass apart: interleaved rounds of the pass whole, without its parts, and each part alone."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from statistics import median
 
@@ -41,6 +41,8 @@ from workbench.tracks import load_tracks, track_named
 
 SEED = 7
 MOST_ROUNDS = 60
+LONG_S, NEGLIGIBLE = 0.5, 0.01
+"""A pass is long from the first on, and of a long pass parts under the second, as a share of it, are not left out."""
 PEAK_ROWS = 1024
 CHANGED = "the pass gives other logits than before it was taken apart: this ladder can't be trusted"
 
@@ -145,20 +147,24 @@ def _rounds(
 
 
 def _round(sweep: MeasuredRun[GapPlan], dissection: Dissection, order: Sequence[Part]) -> Round:
-    """One round: each part left out between two whole passes, which it shares with the next; then the rest."""
+    """One round: the parts alone, then left out between whole passes that neighbours share; then the rest."""
     full, short, narrow = dissection.full, dissection.short, dissection.narrow
     every = tuple(Part)
-    wholes, left_out_s, alone = [sweep.timed(full.whole)], {}, {}
+    alone = {}
     for part in order:
         sweep.cancel.check()
-
-        def paired(part: Part = part) -> tuple[Sample, Sample]:
-            return full.without([part]), full.whole()
-
-        out, after = sweep.timed(paired)
-        left_out_s[part] = (wholes[-1].own_s + after.own_s) / 2 - out.own_s
-        wholes.append(after)
         alone[part] = sweep.timed(lambda part=part: full.alone(part))  # type: ignore[misc]
+    wholes, left_out_s = [sweep.timed(full.whole)], {}
+    for parts in _left_out_together(order, alone, wholes[0]):
+        sweep.cancel.check()
+
+        def passes(parts: Sequence[Part] = parts) -> tuple[list[Sample], Sample]:
+            return [full.without([part]) for part in parts], full.whole()
+
+        without, after = sweep.timed(passes)
+        for part, out in zip(parts, without, strict=True):
+            left_out_s[part] = (wholes[-1].own_s + after.own_s) / 2 - out.own_s
+        wholes.append(after)
     sweep.cancel.check()
     return Round(
         wholes=tuple(wholes),
@@ -171,6 +177,20 @@ def _round(sweep: MeasuredRun[GapPlan], dissection: Dissection, order: Sequence[
         narrow_in_place=None if narrow is None else sweep.timed(narrow.in_place),
         B=sweep.read(sweep.loaded.read_again).value,
     )
+
+
+def _left_out_together(
+    order: Sequence[Part], alone: Mapping[Part, Sample], whole: Sample
+) -> Iterator[tuple[Part, ...]]:
+    """The parts left out between one whole pass and the next: one, or of a long pass two, and only what can be told.
+
+    What takes less than NEGLIGIBLE of a long pass when run alone is lost in the noise of the pass without it.
+    """
+    if whole.own_s <= LONG_S:
+        yield from ((part,) for part in order)
+        return
+    told = [part for part in order if alone[part].own_s >= NEGLIGIBLE * whole.own_s]
+    yield from (tuple(told[i : i + 2]) for i in range(0, len(told), 2))
 
 
 def _ladder(

@@ -27,8 +27,9 @@ BELOW_VENDOR = "rates below the vendor's figures"
 class Round:
     """One interleaved round: the pass whole, several times; each part every way; and the box's B meanwhile.
 
-    `left_out` are a part's seconds as the passes before and after took longer than the one without it. `empty` is the
-    pass with every part left out of it. `short` and `narrow` are the same of the short pass and the narrow model.
+    `left_out_s` are a part's seconds as the passes before and after took longer than the one without it, of the parts
+    that were left out. `empty` is the pass with every part left out of it. `short` and `narrow` are the same of the
+    short pass and the narrow model.
     """
 
     wholes: tuple[Sample, ...]
@@ -109,7 +110,9 @@ def _ways(part: Part) -> Mapping[str, Way]:
             median(each.alone[part].own_s for each in rounds) + (_inline_empty(rounds) if inline else 0.0)
         ),
         "left out of the pass": lambda rounds: (
-            median(each.left_out_s[part] for each in rounds) + (_inline_empty(rounds) if inline else 0.0)
+            None
+            if any(part not in each.left_out_s for each in rounds)
+            else median(each.left_out_s[part] for each in rounds) + (_inline_empty(rounds) if inline else 0.0)
         ),
         "in place": lambda rounds: (
             None
