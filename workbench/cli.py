@@ -313,8 +313,8 @@ def _add_batch(commands: Commands) -> None:
         "context: tokens each sequence holds. step ms: the median step, which gives every sequence one token. tok/s "
         "each and total: of one sequence, and of all. predicted step: what to expect where `workbench probe` has told "
         "what few rows get of C. read/step: bytes a step reads, weights once and every cache. of ceiling: the share "
-        "reached of the bound, the most that reading them allows. calculated limit: weight reads, cache reads, arithmetic, or "
-        "memory where a batch was refused; the sentences at the end go by the measured growth of the step instead."
+        "reached of the bound, the most that reading them allows. calculated limit: weight reads, cache reads, "
+        "arithmetic, or memory where a batch was refused; the sentences at the end go by the measured growth of the step instead."
     )
     batch = _command(commands, "batch", _lazy("sweeps", "batch"), about, columns)
     _add_model(batch)
@@ -333,8 +333,8 @@ def _add_gap(commands: Commands) -> None:
     about = "take one pass apart, from its ceiling to its measured time in milliseconds, and say what costs most"
     columns = (
         "rung: one cause, and what it adds to the pass. 95 % interval: where that lies, all the ways it was measured "
-        "included; a rung whose interval spans zero is not resolved. remainder: what no experiment shows. Ceiling, rungs "
-        "and remainder add up to the measured time."
+        "included; a rung whose interval spans zero is not resolved. remainder: what no experiment shows. Ceiling, "
+        "rungs and remainder add up to the measured time."
     )
     gap = _command(commands, "gap", _lazy("sweeps", "gap"), about, columns)
     _add_model(gap)

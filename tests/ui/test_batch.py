@@ -256,7 +256,7 @@ async def test_a_batch_that_dies_of_memory_is_a_failed_row() -> None:
         ("contexts", "99999999", "longer than the context of qwen3-0.6b"),
         ("batches", "1,2.5", "batches holds '2.5'"),
         ("batches", "-1", "A batch is -1"),
-        ("batches", "1,1000000000000000", "A batch is 1,000,000,000,000,000; a step of more than 1,000,000,000 sequences"),
+        ("batches", "1,1000000000000000", "1,000,000,000,000,000; a step of more than 1,000,000,000 sequences"),
         ("contexts", "9" * 5000, "contexts holds '" + "9" * 40 + "…', which is not a whole number."),
         ("batches", ",", "No batches were given"),
         ("steps", "0", "number of steps is 0"),

@@ -110,4 +110,6 @@ class LadderMeasured:
     ladder: Ladder
 
 
-Event = Started | Predicted | Progress | RowMeasured | PointFailed | Finished | CellMeasured | Calibrated | LadderMeasured
+Event = (
+    Started | Predicted | Progress | RowMeasured | PointFailed | Finished | CellMeasured | Calibrated | LadderMeasured
+)

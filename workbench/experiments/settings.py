@@ -93,7 +93,7 @@ class BatchSettings(RunSettings):
 class GapSettings(RunSettings):
     """A pass taken apart: a decode step of `batch` sequences that hold `context` tokens each.
 
-    With `prefill` it is a prefill of `context` tokens of each. Measuring takes about `seconds`, and five rounds at least.
+    With `prefill` it is a prefill of `context` tokens of each. Measuring takes about `seconds`, five rounds at least.
     Afterwards the named `levers` are tried, and with `fastest_within` combinations of them for so many seconds.
     """
 
