@@ -35,8 +35,8 @@ class LeverTried:
     """A change that can be made here, what it should save of the pass in seconds, and what it did.
 
     `measured_saving_s` is None where it was not tried; `low_s` and `high_s` are the ends of its 95 per cent interval,
-    and `speedup` the pass as loaded over the pass with it. `ttft_ratio` and `memory_bytes` say what else it does; `agrees`
-    whether the outputs stayed within the bound, None where that was not looked at.
+    and `speedup` the pass as loaded over the pass with it. `ttft_ratio` and `memory_bytes` say what else it does;
+    `agrees` whether the outputs stayed within the bound, None where that was not looked at.
     """
 
     name: str
