@@ -314,8 +314,8 @@ def _add_batch(commands: Commands) -> None:
         "each and total: of one sequence, and of all. predicted step: what to expect where `workbench probe` has told "
         "what few rows get of C. read/step: bytes a step reads, weights once and every cache. of ceiling: the share "
         "reached of the bound, the most that reading them allows. calculated limit: weight reads, cache reads, "
-        "arithmetic, or memory where a batch was refused; the sentences at the end go by the measured growth of the step "
-        "instead."
+        "arithmetic, or memory where a batch was refused; the sentences at the end go by the measured growth of the "
+        "step instead."
     )
     batch = _command(commands, "batch", _lazy("sweeps", "batch"), about, columns)
     _add_model(batch)
