@@ -9,12 +9,15 @@ import pytest
 from tests.fakes import FakeModel, fake_load
 from workbench.engines.engine import RequestTiming
 from workbench.errors import SettingsError
+from workbench.experiments import measured_run
 from workbench.experiments.events import Event, Progress, RowMeasured
+from workbench.experiments.measured_run import MeasuredRun
 from workbench.experiments.plan import LoadPlan, plan
 from workbench.experiments.prefill_decode import sweep
 from workbench.experiments.repeats import Repeats, half_width_share, warm_ups
 from workbench.experiments.settings import SweepSettings
 from workbench.experiments.window import TimedWindow
+from workbench.hardware.load import Load
 from workbench.runner import CancelToken
 
 QUIET = (1.000, 1.001, 0.999)
@@ -77,6 +80,13 @@ def test_a_slow_first_token_is_a_warm_up_though_the_whole_is_steady() -> None:
 
 
 # In a sweep
+
+
+@pytest.fixture(autouse=True)
+def quiet_box(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever else this machine does while the tests run, rows are judged as on one with nothing else to do."""
+    monkeypatch.setattr(MeasuredRun, "_record", lambda self, more: None)
+    monkeypatch.setattr(measured_run, "load_between", lambda before, after: Load(0.0, 0.0, None, 1 << 34, None))
 
 
 def loaded_with(timings: Callable[[int], Iterator[float]]) -> Callable[[LoadPlan, CancelToken], FakeModel]:

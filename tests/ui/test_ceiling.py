@@ -193,7 +193,7 @@ async def test_charts_are_drawn_in_either_set_of_characters() -> None:
         assert "█ weights" in shown(app, "#memory-heading")
         app.action_markers()
         await pilot.pause()
-        assert "x prefill" in str(roof.render())
+        assert "O prefill" in str(roof.render())
         assert "# weights" in shown(app, "#memory-heading")
         assert "=....." in shown(app, "#memory-bars")
 

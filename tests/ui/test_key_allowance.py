@@ -6,7 +6,7 @@ import pytest
 
 from tests.ui.driving import SIZES, Gate, an_app, finished, until
 from workbench.experiments.window import Disturbance, TimedWindow
-from workbench.ui.key_allowance import KEY_S, MOST_S, SHARE, KeyAllowance
+from workbench.ui.key_allowance import KEY_S, LONGEST_WAIT_S, MOST_S, SHARE, KeyAllowance
 
 
 class Cpu:
@@ -83,3 +83,12 @@ async def test_the_key_that_stops_never_waits() -> None:
         assert app.live.stopping
         gate.open.set()
         await finished(pilot, app)
+
+
+def test_a_key_that_has_waited_long_enough_is_answered_whatever_it_costs(window: TimedWindow) -> None:
+    allowance = KeyAllowance(window, Cpu())
+    allowance.painted()
+    with ExitStack() as stack:
+        stack.enter_context(window.timed(lambda _: None))
+        assert not allowance.answers(0.9 * LONGEST_WAIT_S)
+        assert allowance.answers(LONGEST_WAIT_S)

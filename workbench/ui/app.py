@@ -48,7 +48,7 @@ from workbench.ui.bridge import Bridge, ExperimentEnded, ExperimentSaid, PaintAl
 from workbench.ui.commands import commands
 from workbench.ui.help import help_text
 from workbench.ui.kept_run import kept_run
-from workbench.ui.key_allowance import KeyAllowance
+from workbench.ui.key_allowance import LONGEST_WAIT_S, KeyAllowance
 from workbench.ui.keys import key_line
 from workbench.ui.live_probe import LiveProbe, calibration_lines
 from workbench.ui.live_run import LiveRun, mark_interrupted
@@ -144,7 +144,7 @@ class WorkbenchApp(App[int]):
         self._bridge = Bridge(self.post_message)
         self._waiting = Waiting()
         self.key_allowance = KeyAllowance(self.window)
-        self._held_keys: list[events.Key] = []
+        self._held_keys: list[tuple[float, events.Key]] = []
         self._monitor = Monitor()
         self._sample: Sample | None = None
         self._sampled_at = 0.0
@@ -207,7 +207,9 @@ class WorkbenchApp(App[int]):
     async def on_event(self, event: events.Event) -> None:
         """Hold a key back while something is timed and answering it would disturb that too much."""
         if isinstance(event, events.Key) and self._must_wait(event):
-            self._held_keys.append(event)
+            if not self._held_keys:
+                self.set_timer(LONGEST_WAIT_S, self._answer_held_keys)
+            self._held_keys.append((time.monotonic(), event))
             return
         await super().on_event(event)
 
@@ -218,8 +220,11 @@ class WorkbenchApp(App[int]):
 
     async def _answer_held_keys(self) -> None:
         """Answer those that waited, in order, as far as it may be now."""
-        while self._held_keys and self.key_allowance.answers():
-            await super().on_event(self._held_keys.pop(0))
+        while self._held_keys and self.key_allowance.answers(time.monotonic() - self._held_keys[0][0]):
+            _, key = self._held_keys.pop(0)
+            await super().on_event(key)
+        if self._held_keys:
+            self.set_timer(LONGEST_WAIT_S, self._answer_held_keys)
 
     def _may_draw(self) -> bool:
         return not self.window.is_open

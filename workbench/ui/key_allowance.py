@@ -9,6 +9,8 @@ SHARE = 0.005
 """Half of what the screen may take of its windows altogether."""
 KEY_S, MOST_S = 0.02, 0.25
 """CPU seconds that answering a key takes with its repaint, and that may be saved up."""
+LONGEST_WAIT_S = 3.0
+"""A key is answered by then, whatever it costs: the row says what the screen took."""
 
 
 class KeyAllowance:
@@ -30,9 +32,9 @@ class KeyAllowance:
         self._count()
         self._cpu_before_window = self._cpu_seconds()
 
-    def answers(self) -> bool:
-        """Whether a key is answered now; always while nothing is timed."""
-        if not self._window.is_open:
+    def answers(self, waited_s: float = 0.0) -> bool:
+        """Whether a key that has waited so long is answered now; always while nothing is timed."""
+        if not self._window.is_open or waited_s >= LONGEST_WAIT_S:
             return True
         self._count()
         spent = self._cpu_seconds() - self._cpu_before_window

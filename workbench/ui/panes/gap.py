@@ -89,7 +89,7 @@ class GapPane(Vertical):
         yield Verdict(id="gap-verdict")
         yield Static("", id="gap-notes", markup=False)
         yield Static("", id="gap-suspects", markup=False)
-        yield LeverTable(id="levers-table")
+        yield LeverTable(id="gap-levers-table")
         yield Static("", id="gap-fastest", markup=False)
 
     def settings(self, setup: RunSettings) -> GapSettings:
