@@ -18,7 +18,7 @@ from workbench.runs.measured_device import calibrated_gemv
 
 MOST_PROMPT = 256
 """Tokens of the prefill whose time is compared: its ratio says enough, and a long one would take most of the time."""
-COMPILING_TIMES = 12.0
+COMPILING_TIMES = 6.0
 """How much longer than the longest other trial one that compiles is taken to last: it can't be stopped on the way."""
 ALONE_SHARE = 0.6
 """Of the time, for levers each alone, once one has helped: the rest is for combinations."""
