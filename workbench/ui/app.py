@@ -207,9 +207,8 @@ class WorkbenchApp(App[int]):
     async def on_event(self, event: events.Event) -> None:
         """Hold a key back while something is timed and answering it would disturb that too much."""
         if isinstance(event, events.Key) and self._must_wait(event):
-            if not self._held_keys:
-                self.set_timer(LONGEST_WAIT_S, self._answer_held_keys)
             self._held_keys.append((time.monotonic(), event))
+            self.set_timer(LONGEST_WAIT_S, self._answer_held_keys)
             return
         await super().on_event(event)
 
@@ -223,8 +222,6 @@ class WorkbenchApp(App[int]):
         while self._held_keys and self.key_allowance.answers(time.monotonic() - self._held_keys[0][0]):
             _, key = self._held_keys.pop(0)
             await super().on_event(key)
-        if self._held_keys:
-            self.set_timer(LONGEST_WAIT_S, self._answer_held_keys)
 
     def _may_draw(self) -> bool:
         return not self.window.is_open
