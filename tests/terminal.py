@@ -73,10 +73,9 @@ class Terminal:
         """What the screen shows."""
         return "\n".join(line.rstrip() for line in self.screen.display)
 
-    @property
-    def reversed_lines(self) -> list[int]:
-        """Numbers of the lines that hold something in reverse, as what has the keys is shown."""
-        return [y for y in range(self.screen.lines) if any(cell.reverse for cell in self.screen.buffer[y].values())]
+    def reversed_lines(self, columns: range) -> list[int]:
+        """Numbers of the lines with something in reverse in those columns, as what has the keys is shown."""
+        return [y for y in range(self.screen.lines) if any(self.screen.buffer[y][x].reverse for x in columns)]
 
     def wait_for(self, wanted: str | Callable[[str], bool]) -> str:
         """Read until the screen shows `wanted`; what it shows then."""

@@ -16,6 +16,9 @@ from workbench.runs.store import Store
 
 SIZES = [(80, 24), (120, 40)]
 READY = "r runs this sweep"
+TAB_LINE = 1
+VALUE = range(17, 30)
+"""Columns in which a field of the form shows its value, in reverse where it has the keys."""
 
 
 def open_app(folder: Path, size: tuple[int, int]) -> Terminal:
@@ -37,11 +40,10 @@ def choose(terminal: Terminal, model: str, prompts: str, new_tokens: int, repeat
 
 def fill(terminal: Terminal, label: str, text: str) -> None:
     """Go on to the field of that label and write `text` there."""
-    while not has_the_keys(terminal, label):
-        before = terminal.reversed_lines
+    while not (before := focused(terminal)).startswith(label):
         terminal.send("\t")
-        # The tab line is reversed too; between two fields it is so alone.
-        terminal.wait_for(lambda _, before=before: before != (now := terminal.reversed_lines) and len(now) > 1)  # type: ignore[misc]
+        # By its words, not its line: the form moves while the plan comes in.
+        terminal.wait_for(lambda _, before=before: focused(terminal) not in ("", before))  # type: ignore[misc]
     terminal.send("\r")
     terminal.wait_for("enter keep")
     terminal.send("\x15" + text)
@@ -50,10 +52,11 @@ def fill(terminal: Terminal, label: str, text: str) -> None:
     terminal.wait_for(lambda shown: "enter keep" not in shown)
 
 
-def has_the_keys(terminal: Terminal, label: str) -> bool:
-    """Whether the field of that label is shown as the one the keys go to, wherever the screen has it now."""
-    lines = terminal.text.splitlines()
-    return any(lines[y][:20].strip().startswith(label) for y in terminal.reversed_lines if y < len(lines))
+def focused(terminal: Terminal) -> str:
+    """The words of what is shown as having the keys, wherever the screen has it now; none halfway through a frame."""
+    shown = terminal.text.splitlines()
+    words = [shown[y][: VALUE.start].strip() for y in terminal.reversed_lines(VALUE) if y > TAB_LINE]
+    return words[0] if len(words) == 1 else ""
 
 
 def last_run() -> Run:
