@@ -1,7 +1,8 @@
 """The selfcheck on an engine of known timings: what is compared with what, and when it can't tell."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from workbench.experiments.selfcheck import (
     Compared,
     Condition,
     Experimented,
+    Hold,
     SelfcheckSettings,
     SteppedModel,
     Verdict,
@@ -52,6 +54,7 @@ class Played:
         self.conditions: list[Condition] = []
         self.slower = slower
         self.now: Condition | None = None
+        self.played: Condition | None = None
         self.closed = False
 
     def load(self, planned: LoadPlan, cancel: CancelToken) -> FakeModel:
@@ -66,9 +69,23 @@ class Played:
         model.step_s = lambda: 0.050 * (1.0 if self.now is None else self.slower(len(self.conditions)))
         return model
 
-    def in_app(self, runner: Runner, condition: Condition, settings: SweepSettings, swept: Experimented) -> None:
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        self.now, self.played = None, self.now
+        yield
+        self.now = self.played
+
+    def in_app(
+        self,
+        runner: Runner,
+        condition: Condition,
+        settings: SweepSettings,
+        swept: Experimented,
+        hold_with: Callable[[Hold], None],
+    ) -> None:
         self.conditions.append(condition)
         self.now = condition
+        hold_with(self.held)
         ended = threading.Event()
         errors: list[BaseException | None] = []
 
@@ -136,11 +153,17 @@ def test_too_few_rounds_are_refused(tmp_path: Path) -> None:
         checked(Played(lambda _: 1.0), tmp_path, SelfcheckSettings(most_rounds=5))
 
 
-def test_the_first_request_of_a_condition_is_not_kept() -> None:
+def test_each_block_stands_between_two_bare_ones_and_the_first_is_not_kept() -> None:
     made = fake_load()(plan(SETTINGS.sweep), CancelToken())
     model = Steps(made.model, made.labels)
-    model.step_s = lambda: 0.05
+    taken = iter(range(1, 100))
+    model.step_s = lambda: float(next(taken))
     stepped = SteppedModel(model)
     stepped.begin()
     list(steps_alone(stepped)(CancelToken()))
-    assert len(stepped.step_s) == REQUESTS * STEPS
+    blocks = stepped.taken
+    assert len(blocks) == REQUESTS
+    assert [block.step_s[0] for block in blocks[:2]] == [4.0, 6.0]
+    assert [[bare[0] for bare in block.around] for block in blocks[:2]] == [[3.0, 5.0], [5.0, 7.0]]
+    assert blocks[0].ratio == 1.0
+    assert len(blocks[-1].around) == 1

@@ -24,8 +24,8 @@ def main(condition: Condition) -> None:
         return sweep(settings, lambda _planned, _cancel: model, window)
 
     with tempfile.TemporaryDirectory() as folder:
-        in_app(Runner(lambda: Store(Path(folder) / "runs.sqlite3")), condition, settings, swept)
-    print(f"{condition}: {len(model.step_s)} steps in {len(windows)} app")
+        in_app(Runner(lambda: Store(Path(folder) / "runs.sqlite3")), condition, settings, swept, model.hold_with)
+    print(f"{condition}: {len(model.taken)} blocks in {len(windows)} app")
 
 
 if __name__ == "__main__":

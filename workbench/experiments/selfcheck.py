@@ -1,7 +1,12 @@
-"""How much the workbench disturbs its own timings: the same decode steps with and without it, interleaved."""
+"""How much the workbench disturbs its own timings: the same decode steps with and without it, interleaved.
+
+A shared box changes by more than the bars within seconds, so each block of steps beside the workbench stands between
+two bare ones in the same process, while which the screen's thread and the terminal are held still.
+"""
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from statistics import mean, median
@@ -15,7 +20,7 @@ from workbench.experiments.measured_run import Load
 from workbench.experiments.plan import Plan, check_before_loading, plan
 from workbench.experiments.prefill_decode import sweep
 from workbench.experiments.settings import SweepSettings
-from workbench.experiments.statistics import Interval, paired_ratio, quantile
+from workbench.experiments.statistics import Interval, bootstrap_interval, quantile
 from workbench.experiments.window import TimedWindow
 from workbench.models.model import Model
 from workbench.quantity import Quantity
@@ -23,9 +28,10 @@ from workbench.record import headed
 from workbench.runner import CancelToken, Experiment, Runner
 from workbench.runs.row import Row
 
-CONTEXT, STEPS = 64, 16
-"""Tokens each request holds before its steps, and its steps: under a second of a 135M shape on two cores."""
-REQUESTS = 4
+CONTEXT, STEPS = 64, 12
+"""Tokens each block holds before its steps, and its steps: about half a second of a 135M shape on two cores."""
+REQUESTS = 6
+"""Blocks of a condition in a round, of which each lies between two bare ones."""
 LEAST_ROUNDS = 10
 STOP_WAIT_S = 1.5
 MEDIAN_BAR, P90_BAR = 1.01, 1.03
@@ -33,7 +39,7 @@ MEDIAN_BAR, P90_BAR = 1.01, 1.03
 
 
 class Condition(StrEnum):
-    """What stands beside the same decode steps, in one measuring thread."""
+    """What stands beside the same decode steps, in one measuring thread; nothing at all in the first two."""
 
     BARE = "bare"
     BARE_AGAIN = "bare again"
@@ -43,6 +49,8 @@ class Condition(StrEnum):
     KEYS_PRESSED = "keys pressed"
 
 
+MEASURED = tuple(condition for condition in Condition if condition is not Condition.BARE)
+"""Bare blocks are measured in every other condition."""
 APP = (Condition.IDLE_APP, Condition.SWEEP_ON_SCREEN, Condition.KEYS_PRESSED)
 
 
@@ -83,17 +91,22 @@ def check_selfcheck(settings: SelfcheckSettings) -> None:
         )
 
 
-class SteppedModel:
-    """One loaded model for all conditions: every request is the same steps, each step timed, whatever was prepared.
+Hold = Callable[[], AbstractContextManager[None]]
+"""Keeps what stands beside the steps still for as long as the context is open; called in the measuring thread."""
 
-    The first request of a condition is its warm-up and not kept.
+
+class SteppedModel:
+    """One loaded model for all conditions: every request is the same block of steps, after a bare one.
+
+    `blocks` are those of the requests, `bare` those before each. The first of a condition are its warm-up and not kept.
     """
 
     def __init__(self, loaded: LoadedModel) -> None:
         self.loaded = loaded
         self.rates = loaded.box_rates()
-        self.step_s: list[float] = []
-        self._requests = 0
+        self.bare: list[tuple[float, ...]] = []
+        self.blocks: list[tuple[float, ...]] = []
+        self.hold: Hold = nullcontext
 
     @property
     def model(self) -> Model:
@@ -107,7 +120,16 @@ class SteppedModel:
 
     def begin(self) -> None:
         """Forget the steps of the last condition."""
-        self.step_s, self._requests = [], 0
+        self.bare, self.blocks, self.hold = [], [], nullcontext
+
+    def hold_with(self, hold: Hold) -> None:
+        """What keeps the rest of this condition still during its bare blocks."""
+        self.hold = hold
+
+    @property
+    def taken(self) -> tuple["Block", ...]:
+        """The blocks kept, each with the bare ones before and after it."""
+        return tuple(Block(self.blocks[i], tuple(self.bare[i : i + 2])) for i in range(1, len(self.blocks)))
 
     def box_rates(self) -> BoxRates:
         """Those of the beginning: reading memory between steps would only take time."""
@@ -118,15 +140,18 @@ class SteppedModel:
         return self.rates.read
 
     def prepare(self, prompt_tokens: int, seed: int) -> None:
-        """Nothing: the tokens are drawn by `batch`."""
+        """The bare block before the next request, outside of any window."""
+        with self.hold():
+            self.bare.append(self._block(CancelToken()).step_s)
 
     def request(self, new_tokens: int, cancel: CancelToken) -> RequestTiming:
-        """Prefill and steps of one sequence of CONTEXT tokens."""
-        timing = self.loaded.batch((CONTEXT,), STEPS, seed=self._requests, cancel=cancel)
-        if self._requests:
-            self.step_s += timing.step_s
-        self._requests += 1
+        """Prefill and steps of one sequence of CONTEXT tokens, whatever was prepared."""
+        timing = self._block(cancel)
+        self.blocks.append(timing.step_s)
         return RequestTiming(timing.prefill_s, sum(timing.step_s), STEPS)
+
+    def _block(self, cancel: CancelToken) -> BatchTiming:
+        return self.loaded.batch((CONTEXT,), STEPS, seed=len(self.blocks), cancel=cancel)
 
     def free_bytes(self) -> int:
         """As the engine has it."""
@@ -148,12 +173,26 @@ class SteppedModel:
         """Stay loaded for the next condition."""
 
 
+@dataclass(frozen=True)
+class Block:
+    """Seconds of one block's steps, and of those of the bare blocks before and, if there was one more, after it."""
+
+    step_s: tuple[float, ...]
+    around: tuple[tuple[float, ...], ...]
+
+    @property
+    def ratio(self) -> float:
+        """Its median step over that of the bare ones around it."""
+        return median(self.step_s) / mean(median(bare) for bare in self.around)
+
+
 def steps_alone(model: SteppedModel) -> Experiment:
-    """The steps with nothing around them: no window, no events, no store."""
+    """The blocks with nothing around them: no window, no events, no store."""
 
     def experiment(cancel: CancelToken) -> Iterator[Event]:
         for _ in range(1 + REQUESTS):
             cancel.check()
+            model.prepare(CONTEXT, 0)
             model.request(STEPS + 1, cancel)
         yield from ()
 
@@ -162,26 +201,38 @@ def steps_alone(model: SteppedModel) -> Experiment:
 
 @dataclass(frozen=True)
 class Taken:
-    """One condition of one round: every step's seconds, and what its windows say of the instrument."""
+    """One condition of one round: its blocks, and what their windows say of the instrument."""
 
-    step_s: tuple[float, ...]
+    blocks: tuple[Block, ...]
     ui_share: float | None = None
 
     @property
-    def median(self) -> float:
-        """The median step."""
-        return median(self.step_s)
+    def step_s(self) -> tuple[float, ...]:
+        """Every step's seconds."""
+        return tuple(seconds for block in self.blocks for seconds in block.step_s)
 
     @property
-    def p90(self) -> float:
-        """The step that a tenth of them exceed."""
-        return quantile(sorted(self.step_s), 0.9)
+    def bare_s(self) -> tuple[float, ...]:
+        """Every bare step's, of the block before each."""
+        return tuple(seconds for block in self.blocks for seconds in block.around[0])
+
+    @property
+    def p90_ratio(self) -> float:
+        """The step that a tenth of them exceed, over that of the bare ones."""
+        return _p90(self.step_s) / _p90(self.bare_s)
+
+
+def _p90(seconds: Sequence[float]) -> float:
+    return quantile(sorted(seconds), 0.9)
 
 
 Experimented = Callable[[TimedWindow], Experiment]
 """The sweep of a condition, inside the window of what stands beside it."""
-InApp = Callable[[Runner, Condition, SweepSettings, Experimented], None]
-"""Opens the app on a terminal of its own, drives the sweep in it and closes it; raises what the sweep raised."""
+InApp = Callable[[Runner, Condition, SweepSettings, Experimented, Callable[[Hold], None]], None]
+"""Opens the app on a terminal of its own, says how it is held still, drives the sweep in it and closes it.
+
+Raises what the sweep raised.
+"""
 
 
 class Verdict(StrEnum):
@@ -194,10 +245,11 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Compared:
-    """A condition against the bare steps of the same rounds: milliseconds, ratios with their intervals, a verdict.
+    """A condition against the bare steps between its own: milliseconds, ratios with their intervals, a verdict.
 
-    `median_share` is the median over the rounds of the ratio of the median steps, `p90_share` that of the 90th
-    percentiles; None for the bare steps themselves. `ui_share` is the CPU time of all threads of ours but the measuring
+    `median_ratio` is the median over all blocks of their median steps over those of the bare blocks around them, with
+    an interval from drawing rounds; `p90_ratio` the median over the rounds of the ratio of the 90th percentiles. None
+    for the bare steps themselves. `ui_share` is the CPU time of all threads of ours but the measuring
     one inside the timed windows, over their length.
     """
 
@@ -224,41 +276,51 @@ def verdict(median_ratio: Interval, p90_ratio: Interval) -> Verdict:
 
 
 def compared(rounds: Sequence[Mapping[Condition, Taken]]) -> list[Compared]:
-    """Each condition over the bare steps of its own rounds, in the order of Condition."""
-    bare = [each[Condition.BARE] for each in rounds]
-    found = []
-    for condition in Condition:
+    """Each condition over its own bare steps, in the order of Condition."""
+    bare = [Taken(tuple(block for taken in each.values() for block in taken.blocks)) for each in rounds]
+    found = [_figures(Condition.BARE, [taken.bare_s for taken in bare])]
+    for condition in MEASURED:
         taken = [each[condition] for each in rounds]
-        shares = [x.ui_share for x in taken if x.ui_share is not None]
-        figures = Compared(
-            condition=condition,
-            rounds=len(rounds),
-            median_ms=median(x.median for x in taken) * 1e3,
-            p90_ms=median(x.p90 for x in taken) * 1e3,
-            median_ratio=None,
-            median_low=None,
-            median_high=None,
-            p90_ratio=None,
-            p90_low=None,
-            p90_high=None,
-            ui_share=mean(shares) if shares else None,
-            verdict=None,
-        )
-        if condition is not Condition.BARE:
-            middle = paired_ratio([x.median for x in taken], [x.median for x in bare])
-            tail = paired_ratio([x.p90 for x in taken], [x.p90 for x in bare])
-            figures = replace(
-                figures,
-                median_ratio=middle.value,
-                median_low=middle.interval.low,
-                median_high=middle.interval.high,
-                p90_ratio=tail.value,
-                p90_low=tail.interval.low,
-                p90_high=tail.interval.high,
-                verdict=verdict(middle.interval, tail.interval),
+        ratios = [[block.ratio for block in each.blocks] for each in taken]
+        tails = [each.p90_ratio for each in taken]
+        middle, tail = bootstrap_interval(ratios, _middle_of_all), bootstrap_interval(tails, median)
+        shares = [each.ui_share for each in taken if each.ui_share is not None]
+        found.append(
+            replace(
+                _figures(condition, [each.step_s for each in taken]),
+                median_ratio=_middle_of_all(ratios),
+                median_low=middle.low,
+                median_high=middle.high,
+                p90_ratio=median(tails),
+                p90_low=tail.low,
+                p90_high=tail.high,
+                ui_share=mean(shares) if shares else None,
+                verdict=verdict(middle, tail),
             )
-        found.append(figures)
+        )
     return found
+
+
+def _middle_of_all(ratios: Sequence[Sequence[float]]) -> float:
+    return median(ratio for of_round in ratios for ratio in of_round)
+
+
+def _figures(condition: Condition, step_s: Sequence[Sequence[float]]) -> Compared:
+    """A condition's milliseconds, from its steps round by round, before anything is compared."""
+    return Compared(
+        condition=condition,
+        rounds=len(step_s),
+        median_ms=median(median(each) for each in step_s) * 1e3,
+        p90_ms=median(_p90(each) for each in step_s) * 1e3,
+        median_ratio=None,
+        median_low=None,
+        median_high=None,
+        p90_ratio=None,
+        p90_low=None,
+        p90_high=None,
+        ui_share=None,
+        verdict=None,
+    )
 
 
 def overall(found: Sequence[Compared]) -> Verdict:
@@ -287,9 +349,9 @@ def selfcheck(
     try:
         rounds: list[dict[Condition, Taken]] = []
         while len(rounds) < settings.most_rounds:
-            first = len(rounds) % len(Condition)
-            order = [*Condition][first:] + [*Condition][:first]
-            taken = {}
+            first = len(rounds) % len(MEASURED)
+            order = MEASURED[first:] + MEASURED[:first]
+            taken: dict[Condition, Taken] = {}
             for condition in order:
                 tell(f"round {len(rounds) + 1}: {condition}")
                 taken[condition] = _measured(condition, model, settings.sweep, runner, in_app)
@@ -304,8 +366,8 @@ def selfcheck(
 
 def _progress(done: int, settings: SelfcheckSettings, taken: Mapping[Condition, Taken]) -> str:
     of = settings.rounds if done <= settings.rounds else settings.most_rounds
-    medians = ", ".join(f"{condition} {taken[condition].median * 1e3:.1f}" for condition in Condition)
-    return f"round {done} of {of}: median step in ms: {medians}"
+    ratios = ", ".join(f"{each} {_middle_of_all([[b.ratio for b in taken[each].blocks]]):.3f}" for each in MEASURED)
+    return f"round {done} of {of}: median step over the bare ones: {ratios}"
 
 
 def _measured(
@@ -317,14 +379,14 @@ def _measured(
         return _watched(sweep(settings, lambda _planned, _cancel: model, window), rows)
 
     model.begin()
-    if condition in (Condition.BARE, Condition.BARE_AGAIN):
+    if condition is Condition.BARE_AGAIN:
         _conduct(runner, steps_alone(model))
     elif condition is Condition.HEADLESS:
         _conduct(runner, swept(TimedWindow()))
     else:
-        in_app(runner, condition, settings, swept)
+        in_app(runner, condition, settings, swept, model.hold_with)
     shares = [row.ui_share for row in rows if row.ui_share is not None]
-    return Taken(tuple(model.step_s), mean(shares) if shares else None)
+    return Taken(model.taken, mean(shares) if shares else None)
 
 
 def _watched(experiment: Experiment, rows: list[Row]) -> Experiment:

@@ -20,8 +20,8 @@ END_WAIT_S = 2.0
 
 
 @contextlib.contextmanager
-def drained_terminal(*, keys: bool) -> Iterator[None]:
-    """Standard input and output are such a terminal meanwhile, with or without keys typed."""
+def drained_terminal(*, keys: bool) -> Iterator[int]:
+    """Standard input and output are such a terminal meanwhile, with or without keys typed; the process behind it."""
     from workbench.ui.terminal import library_output_to
 
     far_end, near_end = os.openpty()
@@ -36,7 +36,7 @@ def drained_terminal(*, keys: bool) -> Iterator[None]:
             os.dup2(near_end, number)
         os.close(near_end)
         with library_output_to(log_file()):
-            yield
+            yield reader.pid
     finally:
         for number, descriptor in saved.items():
             os.dup2(descriptor, number)

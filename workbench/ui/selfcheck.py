@@ -1,8 +1,15 @@
 """The app as the selfcheck plays it, on a terminal of its own: idle, with a sweep on screen, or with keys typed."""
 
+import asyncio
+import contextlib
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+
 from textual import on
 
-from workbench.experiments.selfcheck import Condition, Experimented
+from workbench.experiments.selfcheck import Condition, Experimented, Hold
 from workbench.experiments.settings import SweepSettings
 from workbench.runner import Runner
 from workbench.ui.app import WorkbenchApp
@@ -11,12 +18,21 @@ from workbench.ui.drained_terminal import drained_terminal
 
 SETTLE_S = 1.5
 """From the first paint until the presets have been read and the rates looked up."""
+HELD_S = 30.0
+"""The longest that the screen is held still: its thread goes on by itself then."""
 
 
-def in_app(runner: Runner, condition: Condition, settings: SweepSettings, swept: Experimented) -> None:
+def in_app(
+    runner: Runner,
+    condition: Condition,
+    settings: SweepSettings,
+    swept: Experimented,
+    hold_with: Callable[[Hold], None],
+) -> None:
     """Open the app, drive the sweep in it as the condition has it, and close it; raises what the sweep raised."""
     app = _PlayedApp(runner, condition, settings, swept)
-    with drained_terminal(keys=condition is Condition.KEYS_PRESSED):
+    with drained_terminal(keys=condition is Condition.KEYS_PRESSED) as terminal:
+        hold_with(lambda: app.held(terminal))
         app.run(mouse=False)
     if app.error is not None:
         raise app.error
@@ -36,7 +52,26 @@ class _PlayedApp(WorkbenchApp):
 
     def on_mount(self) -> None:
         """Wait until the app has settled."""
+        self._here = asyncio.get_running_loop()
         self.set_timer(SETTLE_S, self._begin)
+
+    @contextlib.contextmanager
+    def held(self, terminal: int) -> Iterator[None]:
+        """Hold the screen's thread and the terminal's process still; called in another thread."""
+        reached, released = threading.Event(), threading.Event()
+
+        def hold() -> None:
+            reached.set()
+            released.wait(HELD_S)
+
+        self._here.call_soon_threadsafe(hold)
+        reached.wait(HELD_S)
+        os.kill(terminal, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(terminal, signal.SIGCONT)
+            released.set()
 
     def _begin(self) -> None:
         experiment = self._swept(self.window)
