@@ -396,7 +396,7 @@ def _add_selfcheck(commands: Commands) -> None:
 
 
 def _add_runs(commands: Commands) -> None:
-    about = "the runs kept: list, show, export, explain, compare, resume"
+    about = "the runs kept: list, show, export, explain, compare, resume, delete"
     runs = commands.add_parser("runs", help=about, description="The runs kept.")
     actions = runs.add_subparsers(title="actions", metavar="ACTION", required=True)
     for name, function, about in (
@@ -406,6 +406,7 @@ def _add_runs(commands: Commands) -> None:
         ("explain", "explained", "which symptoms rows of a run show, the phase of each, and what acts on it"),
         ("compare", "compared", "two runs side by side, at the points both measured"),
         ("resume", "resume", "measure the missing points of a run that was interrupted"),
+        ("delete", "delete", "take a run and its rows out of the store, for good"),
     ):
         action = actions.add_parser(name, help=about, description=about)
         _add_format(action, Format.CSV if name == "export" else Format.TABLE)
@@ -417,8 +418,16 @@ def _add_runs(commands: Commands) -> None:
             action.add_argument(
                 "runs", metavar="RUN", nargs="*", default=["last"], help="names, or last (the default), read together"
             )
+        elif name == "delete":
+            action.add_argument("run", metavar="RUN", help="its name, or last")
         elif name != "list":
             action.add_argument("run", metavar="RUN", nargs="?", default="last", help="its name, or last (the default)")
+        if name in ("resume", "delete"):
+            action.add_argument(
+                "--take-over",
+                action="store_true",
+                help="of a run whose process is gone with its machine, which can't be seen from here",
+            )
         if name == "export":
             action.add_argument("--output", type=Path, metavar="PATH", help="a file; default standard output")
 

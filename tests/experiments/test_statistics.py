@@ -1,4 +1,4 @@
-"""Intervals that hold what they promise, exact probabilities of a trend, and ratios of pairs."""
+"""Intervals that hold what they promise, exact probabilities of a trend, and ratios of two series."""
 
 import random
 from collections.abc import Sequence
@@ -13,6 +13,7 @@ from workbench.experiments.statistics import (
     median_interval,
     paired_ratio,
     quantile,
+    ratio_of_medians,
     trend,
 )
 
@@ -102,3 +103,26 @@ def test_the_slope_is_that_of_most_pairs() -> None:
 def test_quantiles_are_linear_between_samples() -> None:
     assert [quantile([1.0, 2.0, 4.0], q) for q in (0.0, 0.25, 0.5, 0.9, 1.0)] == pytest.approx([1, 1.5, 2, 3.6, 4])
     assert quantile([3.0], 0.9) == 3.0
+
+
+@pytest.mark.parametrize(("n", "m"), [(2, 2), (3, 3), (3, 9), (5, 5), (6, 6), (12, 30)])
+def test_the_interval_of_a_ratio_of_medians_holds_it_as_often_as_it_says(n: int, m: int) -> None:
+    draw = random.Random(n * m)
+    trials = 200 if min(n, m) >= 6 else 2_000
+    held = 0
+    for _ in range(trials):
+        found = ratio_of_medians(lognormal(draw, n), lognormal(draw, m))
+        assert found is not None
+        held += found.interval.low <= 1.0 <= found.interval.high
+    # Of very few samples, degrees of freedom rounded down make it wider than it must be.
+    assert 0.93 <= held / trials <= 1.0
+
+
+def test_a_ratio_of_medians_needs_two_samples_of_each_above_zero() -> None:
+    assert ratio_of_medians([1.0], [1.0, 2.0]) is None
+    assert ratio_of_medians([1.0, 2.0], []) is None
+    with pytest.raises(ValueError, match="above zero"):
+        ratio_of_medians([1.0, 0.0], [1.0, 2.0])
+    same = ratio_of_medians([2.0, 2.0], [1.0, 1.0])
+    assert same is not None
+    assert (same.value, same.interval) == (2.0, Interval(2.0, 2.0))

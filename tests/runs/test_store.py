@@ -1,8 +1,9 @@
+"""The store: rows come back as they were, and each run has one process that may write to it."""
+
 import os
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +12,6 @@ import pytest
 
 from tests.fakes import a_row
 from workbench.errors import StoreError
-from workbench.runs import owner
 from workbench.runs.row import Samples
 from workbench.runs.run import Run, RunStatus
 from workbench.runs.store import SCHEMA_VERSION, Store
@@ -73,20 +73,6 @@ def test_a_run_that_another_workbench_still_measures_is_running_there() -> None:
             pass
         with Store() as store:
             assert store.run("last").status is RunStatus.INTERRUPTED
-
-
-@pytest.mark.parametrize(
-    ("owner_named", "gone"),
-    [
-        (lambda here: here, False),
-        (lambda here: here.rpartition("/")[0] + "/1", True),
-        (lambda here: "elsewhere/" + here.partition("/")[2], False),
-        (lambda here: "", False),
-    ],
-    ids=["this process", "the number taken by a later one", "on another host", "not known"],
-)
-def test_a_process_is_known_by_its_host_number_and_start(owner_named: Callable[[str], str], gone: bool) -> None:
-    assert owner.is_gone(owner_named(owner.this_process()), "a run") is gone
 
 
 def test_a_run_left_behind_is_marked_unless_it_has_ended() -> None:

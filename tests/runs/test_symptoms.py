@@ -7,10 +7,10 @@ import pytest
 
 from tests.fakes import a_row
 from workbench.ceilings.batch import Limit
-from workbench.experiments.statistics import Interval
+from workbench.experiments.statistics import Interval, student_t_95
 from workbench.quantity import explain
 from workbench.runs.checks import Verdict
-from workbench.runs.readings import Reading, fit, over_contexts, readings, student_t_95, times
+from workbench.runs.readings import Reading, fit, over_contexts, readings, times
 from workbench.runs.row import BATCH, Row
 from workbench.runs.symptoms import SymptomLine, symptom_words, symptoms, symptoms_of
 

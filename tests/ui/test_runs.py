@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 from textual.pilot import Pilot
+from textual.widgets import Static
 
 from tests.fakes import a_row
 from tests.ui.driving import SIZES, Gate, an_app, finished, message, shown, until
@@ -11,6 +12,7 @@ from workbench.experiments.settings import BatchSettings, SweepSettings
 from workbench.experiments.sittings import about_model
 from workbench.hardware.machine import this_machine
 from workbench.models.resolve import resolve
+from workbench.runs import owner
 from workbench.runs.row import Row, Samples
 from workbench.runs.run import Run, RunStatus
 from workbench.runs.store import Store
@@ -147,10 +149,17 @@ async def test_two_marked_runs_are_compared() -> None:
             "10.0",
             "10.0",
             "1.00 ×",
+            "–",
+            "–",
+            "no samples",
             "30.0",
             "20.0",
             "0.667 ×",
+            "–",
+            "–",
+            "no samples",
         ]
+        assert '"no samples": a row came without' in str(app.screen.query_one("#compared-words", Static).render())
         await pilot.press("escape")
         assert isinstance(app.focused, RunTable)
 
@@ -287,3 +296,25 @@ async def test_a_run_measured_here_is_in_the_list_when_it_ends() -> None:
         gate.open.set()
         await finished(pilot, app)
         assert [line.rpartition(" ")[2] for line in lines(app)] == ["finished"]
+
+
+@pytest.mark.usefixtures("three_runs")
+async def test_a_run_of_a_host_that_may_be_gone_is_taken_over_once_that_is_said() -> None:
+    with Store() as store:
+        elsewhere = owner.this_process().replace(owner.this_process().partition("/")[0], "lab-7", 1)
+        store._connection.execute("UPDATE runs SET status = 'running', owner = ? WHERE run_id = '3'", (elsewhere,))
+    app = an_app()
+    async with app.run_test(size=SIZES[0]) as pilot:
+        await open_runs(pilot)
+        assert "on lab-7, which can't be seen from here" in shown(app, "#run-about")
+        await pilot.press("d")
+        await pilot.pause()
+        assert isinstance(app.screen, ConfirmScreen)
+        assert "the last row it wrote" in app.screen.text
+        await pilot.press("escape", "d", "y")
+        await pilot.pause()
+        assert isinstance(app.screen, ConfirmScreen)
+        assert app.screen.title_text == "Delete this run?"
+        await pilot.press("y")
+        await pilot.pause()
+        assert shown(app, "#runs-line") == "2 runs"

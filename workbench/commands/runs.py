@@ -1,4 +1,4 @@
-"""The commands over the store: runs list, show, export, explain, compare and resume."""
+"""The commands over the store: runs list, show, export, explain, compare, resume and delete."""
 
 import argparse
 from dataclasses import asdict
@@ -10,7 +10,7 @@ from workbench.runs.export import csv_text, ladder_csv_text, records, run_csv_te
 from workbench.runs.ladder_record import ladder_record
 from workbench.runs.listed import listed
 from workbench.runs.row import labels
-from workbench.runs.store import Store
+from workbench.runs.store import Store, can_be_taken_over, owner_words
 from workbench.runs.symptoms import SHOWN_APART, explained_rows, symptom_words, symptoms
 
 
@@ -98,7 +98,7 @@ def compared(options: argparse.Namespace) -> int:
     """Two runs side by side, what differs between them named first."""
     with Store() as store:
         run, other = store.run(options.run), store.run(options.other)
-        comparison = compare(run, store.rows(run.run_id), other, store.rows(other.run_id))
+        comparison = compare(run, store.rows_with_samples(run.run_id), other, store.rows_with_samples(other.run_id))
     if options.format is Format.JSON:
         print_json(comparison)
         return 0
@@ -116,7 +116,28 @@ def resume(options: argparse.Namespace) -> int:
     """The missing points of a run that was interrupted, measured with its own settings."""
     from workbench.headless import resume_run
 
+    if options.take_over:
+        with Store() as store:
+            _take_over(store, options.run)
     return resume_run(options.run, options.format)
+
+
+def delete(options: argparse.Namespace) -> int:
+    """One run and its rows out of the store."""
+    with Store() as store:
+        if options.take_over:
+            _take_over(store, options.run)
+        run = store.delete_run(options.run)
+    note(f"{run.run_id}, {run.model}, was deleted with its {run.rows} row{'' if run.rows == 1 else 's'}.")
+    return 0
+
+
+def _take_over(store: Store, name: str) -> None:
+    """Take a run from a process that can't be seen from here, and say from which."""
+    run = store.run(name)
+    if can_be_taken_over(run):
+        note(owner_words(run))
+    store.take_over(name)
 
 
 def _say_if_empty(run_id: str, rows: int) -> None:

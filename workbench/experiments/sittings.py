@@ -49,7 +49,7 @@ def earlier_sittings(store: Store, name: str) -> Earlier:
             "`workbench gap`, or r on the Gap pane, measures it anew; its ladder stays as far as it came."
         )
     if not any(missing(run.points, rows)):
-        store.end_run(run.run_id, RunStatus.FINISHED, run.note)
+        store.mark_finished(run)
         raise StoreError(f"{run.run_id} has a row for every point: nothing is missing, and it is marked finished now.")
     if run.machine != (here := str(this_machine())):
         raise SettingsError(

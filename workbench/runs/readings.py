@@ -5,11 +5,8 @@ from dataclasses import dataclass
 from math import sqrt
 
 from workbench.ceilings.batch import Limit
-from workbench.experiments.statistics import STUDENT_T_95, Interval
+from workbench.experiments.statistics import Interval, student_t_95
 from workbench.runs.row import BATCH, PREFILL_DECODE, Row
-
-Z_95 = 1.959964
-"""97.5 per cent point of the normal distribution: any table of it."""
 
 
 @dataclass(frozen=True)
@@ -130,45 +127,42 @@ def fit(points: Sequence[tuple[float, float]], degree: int) -> Fit | None:
     residuals, so a curve that the polynomial can't follow makes them wide. Raises ValueError for a y that is not
     above zero.
     """
-    terms = degree + 1
     if any(y <= 0 for _, y in points):
         raise ValueError("a fit by relative error needs figures above zero")
-    if len({x for x, _ in points}) < terms:
+    if len({x for x, _ in points}) <= degree:
         return None
-    # In units of the largest x, or the powers lie too far apart for floating point.
-    unit = max(abs(x) for x, _ in points) or 1.0
-    lines = [([(x / unit) ** power / y for power in range(terms)], 1.0) for x, y in points]
+    return fit_terms([([x**power for power in range(degree + 1)], y, y) for x, y in points])
+
+
+def fit_terms(points: Sequence[tuple[Sequence[float], float, float]]) -> Fit | None:
+    """The coefficients c for which Σ c·term comes nearest to each point's figure; None where they don't decide them.
+
+    A point is its terms, its figure, and what an error of it is taken relative to: least squares of
+    (figure − Σ c·term) / scale. The intervals are Student's, of the residuals.
+    """
+    terms = len(points[0][0]) if points else 0
+    if not terms or len(points) < terms:
+        return None
+    # In units of each term's largest value, or they lie too far apart for floating point.
+    units = [max(abs(x[i]) for x, _, _ in points) or 1.0 for i in range(terms)]
+    lines = [([v / unit / scale for v, unit in zip(x, units, strict=True)], y / scale) for x, y, scale in points]
     normal = [[sum(a[i] * a[j] for a, _ in lines) for j in range(terms)] for i in range(terms)]
-    inverse = _inverse(normal)
+    try:
+        inverse = _inverse(normal)
+    except ZeroDivisionError:
+        return None
     right = [sum(a[i] * target for a, target in lines) for i in range(terms)]
     c = [sum(inverse[i][j] * right[j] for j in range(terms)) for i in range(terms)]
     spare = len(points) - terms
     squares = sum((target - sum(k * v for k, v in zip(c, a, strict=True))) ** 2 for a, target in lines)
 
     def coefficient(i: int) -> Coefficient:
-        scale = unit**i
         if not spare:
-            return Coefficient(c[i] / scale, None)
+            return Coefficient(c[i] / units[i], None)
         half = student_t_95(spare) * sqrt(squares / spare * max(inverse[i][i], 0.0))
-        return Coefficient(c[i] / scale, Interval((c[i] - half) / scale, (c[i] + half) / scale))
+        return Coefficient(c[i] / units[i], Interval((c[i] - half) / units[i], (c[i] + half) / units[i]))
 
     return Fit(tuple(coefficient(i) for i in range(terms)))
-
-
-def student_t_95(freedom: int) -> float:
-    """97.5 per cent point of Student's t: a table for few degrees of freedom, an expansion for more, good to 0.2 %.
-
-    Source: Abramowitz and Stegun, "Handbook of Mathematical Functions" (1964), 26.7.5.
-    """
-    if freedom <= len(STUDENT_T_95):
-        return STUDENT_T_95[freedom - 1]
-    z, ν = Z_95, freedom
-    return (
-        z
-        + (z**3 + z) / (4 * ν)
-        + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * ν**2)
-        + (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * ν**3)
-    )
 
 
 def _inverse(matrix: list[list[float]]) -> list[list[float]]:

@@ -23,8 +23,8 @@ class Run:
     """A run as the store keeps it; `settings` are the experiment's own, as plain values.
 
     `about_model` is what tells its model from another of that name, `resumed_at` when each sitting after the first
-    began, `owner` the process that measures it. Of its rows: their number, where they were measured, and the most
-    tokens a second of all sequences.
+    began, `owner` the process that measures it. Of its rows: their number, where they were measured, the most tokens a
+    second of all sequences, and when the point of the last one was begun.
     """
 
     run_id: str
@@ -41,6 +41,12 @@ class Run:
     owner: str = ""
     device: str | None = None
     best_tokens_per_s: float | None = None
+    last_row_at: str | None = None
+
+    @property
+    def last_seen_at(self) -> str:
+        """When its process is last known to have been there, as ISO 8601."""
+        return max(self.started_at, self.last_row_at or "", *self.resumed_at)
 
     @property
     def sitting(self) -> int:

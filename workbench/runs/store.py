@@ -1,8 +1,9 @@
 """The SQLite store: every run and every row, committed one by one, with the samples behind them."""
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -71,24 +72,45 @@ class Store:
     def add_run(self, run: Run) -> None:
         """Commit a run as running, owned by this process."""
         with self._transaction():
-            self._connection.execute(
-                "INSERT INTO runs"
-                " (run_id, kind, started_at, model, machine, settings, status, note, owner, about_model)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (
-                    run.run_id,
-                    run.kind,
-                    run.started_at,
-                    run.model,
-                    run.machine,
-                    msgspec.json.encode(run.settings).decode(),
-                    RunStatus.RUNNING,
-                    run.note,
-                    owner.this_process(),
-                    msgspec.json.encode(run.about_model).decode(),
-                ),
-            )
+            self._insert_run(replace(run, status=RunStatus.RUNNING, owner=owner.this_process()))
         owner.begun_here(run.run_id)
+
+    def add_finished_runs(self, runs: Iterable[tuple[Run, Sequence[tuple[Row, Samples]]]]) -> None:
+        """Commit runs that are over with all their rows, the whole of them or nothing."""
+        with self._transaction():
+            for run, rows in runs:
+                self._insert_run(run)
+                self._insert_rows(rows)
+
+    def _insert_run(self, run: Run) -> None:
+        self._connection.execute(
+            "INSERT INTO runs"
+            " (run_id, kind, started_at, model, machine, settings, status, note, owner, about_model)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                run.run_id,
+                run.kind,
+                run.started_at,
+                run.model,
+                run.machine,
+                msgspec.json.encode(run.settings).decode(),
+                run.status,
+                run.note,
+                run.owner,
+                msgspec.json.encode(run.about_model).decode(),
+            ),
+        )
+
+    def _insert_rows(self, rows: Iterable[tuple[Row, Samples]]) -> None:
+        names = [column.name for column in COLUMNS]
+        marks = ", ".join("?" * (len(names) + 1))
+        self._connection.executemany(
+            f"INSERT INTO rows ({', '.join(names)}, samples) VALUES ({marks})",
+            (
+                [*(_storable(getattr(row, name)) for name in names), msgspec.json.encode(samples).decode()]
+                for row, samples in rows
+            ),
+        )
 
     def resume_run(self, run: Run) -> None:
         """Commit a run as running again, owned by this process, with its sittings.
@@ -108,15 +130,33 @@ class Store:
             )
         owner.begun_here(run.run_id)
 
-    def add_row(self, row: Row, samples: Samples) -> None:
-        """Commit one row with its samples."""
-        names = [column.name for column in COLUMNS]
-        marks = ", ".join("?" * (len(names) + 1))
+    def take_over(self, run_id: str) -> Run:
+        """Commit that the process which measures a run is gone, which can't be seen from here; the run as it is then.
+
+        If that process does go on after all, its next row is refused and it stops. Raises StoreError where the run does
+        not say that it is running, or its process is alive on this machine.
+        """
         with self._transaction():
+            run = self.run(run_id)
+            if run.status is not RunStatus.RUNNING:
+                raise StoreError(f"{run.run_id} is {run.status}: no process measures it that could be replaced.")
+            if not can_be_taken_over(run):
+                raise StoreError(
+                    f"{run.run_id} is being measured by {owner.process_words(run.owner)}, which is alive. Stop it "
+                    "there, and ask again then."
+                )
+            note = f"taken over from {owner.process_words(run.owner)}"
             self._connection.execute(
-                f"INSERT INTO rows ({', '.join(names)}, samples) VALUES ({marks})",
-                [*(_storable(getattr(row, name)) for name in names), msgspec.json.encode(samples).decode()],
+                "UPDATE runs SET status = ?, note = ?, owner = '' WHERE run_id = ?",
+                (RunStatus.INTERRUPTED, note, run.run_id),
             )
+        return self.run(run.run_id)
+
+    def add_row(self, row: Row, samples: Samples) -> None:
+        """Commit one row with its samples; raises StoreError where its run was taken over or deleted meanwhile."""
+        with self._transaction():
+            self._check_owned(row.run_id)
+            self._insert_rows([(row, samples)])
 
     def add_calibration(self, calibration: Calibration) -> None:
         """Commit what a probe found, every sample of every cell with it."""
@@ -150,8 +190,9 @@ class Store:
         return sorted(known, key=lambda calibration: not calibration.reads_all)
 
     def keep_ladder(self, run_id: str, ladder: Ladder) -> None:
-        """Commit the ladder of a run, in the place of one of fewer rounds."""
+        """Commit the ladder of a run, in the place of one of fewer rounds; StoreError as of a row."""
         with self._transaction():
+            self._check_owned(run_id)
             self._connection.execute(
                 "INSERT OR REPLACE INTO ladders (run_id, data) VALUES (?, ?)",
                 (run_id, msgspec.json.encode(ladder).decode()),
@@ -169,32 +210,52 @@ class Store:
             return None
 
     def end_run(self, run_id: str, status: RunStatus, note: str = "") -> None:
-        """Commit how a run ended."""
-        with self._transaction():
-            self._connection.execute("UPDATE runs SET status = ?, note = ? WHERE run_id = ?", (status, note, run_id))
-
-    def mark_interrupted(self, run_id: str) -> None:
-        """Commit that a run was left while it ran, unless it has ended since."""
+        """Commit how a run of this process ended; one that was taken over stays as it is."""
         with self._transaction():
             self._connection.execute(
-                "UPDATE runs SET status = ?, note = ? WHERE run_id = ? AND status = ?",
-                (RunStatus.INTERRUPTED, LEFT_NOTE, run_id, RunStatus.RUNNING),
+                "UPDATE runs SET status = ?, note = ? WHERE run_id = ? AND owner = ?",
+                (status, note, run_id, owner.this_process()),
             )
 
-    def remove_run(self, run_id: str) -> None:
-        """Take a run and its rows out."""
+    def mark_finished(self, run: Run) -> None:
+        """Commit that a run which no process measures is complete; raises StoreError where one does by now."""
         with self._transaction():
-            self._connection.execute("DELETE FROM rows WHERE run_id = ?", (run_id,))
-            self._connection.execute("DELETE FROM ladders WHERE run_id = ?", (run_id,))
-            self._connection.execute("DELETE FROM runs WHERE run_id = ?", (run_id,))
+            check_resumable(self.run(run.run_id))
+            self._connection.execute("UPDATE runs SET status = ? WHERE run_id = ?", (RunStatus.FINISHED, run.run_id))
+
+    def mark_interrupted(self, run_id: str) -> None:
+        """Commit that a run of this process was left while it ran, unless it has ended since."""
+        with self._transaction():
+            self._connection.execute(
+                "UPDATE runs SET status = ?, note = ? WHERE run_id = ? AND status = ? AND owner = ?",
+                (RunStatus.INTERRUPTED, LEFT_NOTE, run_id, RunStatus.RUNNING, owner.this_process()),
+            )
+
+    def delete_run(self, run_id: str) -> Run:
+        """Take a run that no process measures out, with its rows, and say which it was.
+
+        Raises StoreError where there is none of that name, or a process measures it.
+        """
+        with self._transaction():
+            run = self.run(run_id)
+            check_unowned(run)
+            self._delete(run.run_id)
+        return run
+
+    def remove_run(self, run_id: str) -> None:
+        """Take a run of this process and its rows out; one that was taken over stays."""
+        with self._transaction():
+            if self._owner_of(run_id) == owner.this_process():
+                self._delete(run_id)
 
     def runs(self) -> list[Run]:
         """All runs, the newest first; one whose process is gone while it says running is interrupted."""
         with self._explained("read"):
             found = self._connection.execute(
-                "SELECT runs.*, row_count, device, best_tokens_per_s FROM runs LEFT JOIN (SELECT run_id, COUNT(*) AS"
-                " row_count, MIN(device) AS device, MAX(total_tokens_per_s) AS best_tokens_per_s FROM rows"
-                " GROUP BY run_id) USING (run_id) ORDER BY started_at DESC, runs.rowid DESC"
+                "SELECT runs.*, row_count, device, best_tokens_per_s, last_row_at FROM runs LEFT JOIN (SELECT run_id,"
+                " COUNT(*) AS row_count, MIN(device) AS device, MAX(total_tokens_per_s) AS best_tokens_per_s,"
+                " MAX(started_at) AS last_row_at FROM rows GROUP BY run_id) USING (run_id)"
+                " ORDER BY runs.started_at DESC, runs.rowid DESC"
             ).fetchall()
         return [_run(record) for record in found]
 
@@ -231,6 +292,27 @@ class Store:
         with self._explained("read"):
             found = self._connection.execute("SELECT * FROM rows WHERE run_id = ? ORDER BY rowid", (run_id,)).fetchall()
         return [(_row(record), msgspec.json.decode(record["samples"], type=Samples)) for record in found]
+
+    def _delete(self, run_id: str) -> None:
+        for table in ("rows", "ladders", "runs"):
+            self._connection.execute(f"DELETE FROM {table} WHERE run_id = ?", (run_id,))
+
+    def _owner_of(self, run_id: str) -> str | None:
+        """The process that measures a run or did so last; None where there is no such run."""
+        found = self._connection.execute("SELECT owner FROM runs WHERE run_id = ?", (run_id,)).fetchone()
+        return None if found is None else str(found["owner"])
+
+    def _check_owned(self, run_id: str) -> None:
+        found = self._owner_of(run_id)
+        if found is None:
+            raise StoreError(
+                f"{run_id} is no longer in the store {self.path}: it was deleted. Its measuring stops here."
+            )
+        if found != owner.this_process():
+            raise StoreError(
+                f"{run_id} was taken over from this process by another workbench. Its rows so far are kept, and its "
+                "measuring stops here."
+            )
 
     def _prepare(self) -> None:
         version = self._connection.execute("PRAGMA user_version").fetchone()[0]
@@ -305,10 +387,35 @@ def check_resumable(run: Run) -> None:
     """Raise StoreError where a run is finished, or a process measures it."""
     if run.status is RunStatus.FINISHED:
         raise StoreError(f"{run.run_id} is finished: every point has its row, and there is nothing to resume.")
-    if run.status is RunStatus.RUNNING:
+    check_unowned(run)
+
+
+def check_unowned(run: Run) -> None:
+    """Raise StoreError where a process measures a run, or one that can't be looked for from here may."""
+    if run.status is not RunStatus.RUNNING:
+        return
+    if not can_be_taken_over(run):
         raise StoreError(
-            f"{run.run_id} is being measured by {owner.process_words(run.owner)}. Stop it there, and resume it then."
+            f"{run.run_id} is being measured by {owner.process_words(run.owner)}. Stop it there, and ask again then."
         )
+    raise StoreError(f"{owner_words(run)} If that process is gone, add --take-over, or press u or d on the Runs pane.")
+
+
+def can_be_taken_over(run: Run) -> bool:
+    """Whether a run says that it is running, and it can't be seen from here that its process is alive."""
+    return run.status is RunStatus.RUNNING and not owner.is_here(run.owner)
+
+
+def owner_words(run: Run) -> str:
+    """Which process owns a run, and when it was last heard of."""
+    last = (
+        f"the last row it wrote is of a point begun at {run.last_row_at}"
+        if run.last_row_at
+        else f"it has written no row since it was begun at {run.last_seen_at}"
+    )
+    return (
+        f"{run.run_id} was being measured by {owner.process_words(run.owner)}, which can't be seen from here: {last}."
+    )
 
 
 def _row(record: Any) -> Row:
@@ -317,17 +424,14 @@ def _row(record: Any) -> Row:
 
 
 def _run(record: Any) -> Run:
-    status = RunStatus(record["status"])
-    if status is RunStatus.RUNNING and owner.is_gone(record["owner"], record["run_id"]):
-        status = RunStatus.INTERRUPTED
-    return Run(
+    run = Run(
         run_id=record["run_id"],
         kind=record["kind"],
         started_at=record["started_at"],
         model=record["model"],
         machine=record["machine"],
         settings=msgspec.json.decode(record["settings"]),
-        status=status,
+        status=RunStatus(record["status"]),
         note=record["note"],
         rows=record["row_count"] or 0,
         about_model=msgspec.json.decode(record["about_model"]),
@@ -335,4 +439,8 @@ def _run(record: Any) -> Run:
         owner=record["owner"],
         device=record["device"],
         best_tokens_per_s=record["best_tokens_per_s"],
+        last_row_at=record["last_row_at"],
     )
+    if run.status is RunStatus.RUNNING and owner.is_gone(run.owner, run.run_id, run.last_seen_at):
+        return replace(run, status=RunStatus.INTERRUPTED)
+    return run

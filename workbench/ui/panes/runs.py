@@ -1,5 +1,6 @@
 """Runs: every run kept, to open, compare, resume, export or delete."""
 
+from collections.abc import Callable, Mapping
 from typing import ClassVar
 
 from textual import on
@@ -12,7 +13,8 @@ from textual.widgets import DataTable, Input, Static
 from workbench.errors import StoreError
 from workbench.runs.compare import compare
 from workbench.runs.listed import ListedRun, listed, matching
-from workbench.runs.store import Store
+from workbench.runs.run import Run, RunStatus
+from workbench.runs.store import Store, can_be_taken_over, owner_words
 from workbench.ui.widgets.comparison import ComparisonScreen
 from workbench.ui.widgets.confirm import ConfirmScreen
 from workbench.ui.widgets.entry import Entry
@@ -29,6 +31,7 @@ class RunsPane(Vertical):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("slash", "filter", "Filter", show=False),
         Binding("c", "compare", "Compare", show=False),
+        Binding("g", "ladder", "Gap", show=False),
         Binding("u", "resume", "Resume", show=False),
         Binding("d", "delete", "Delete", show=False),
         Binding("escape", "to_table", show=False),
@@ -44,11 +47,15 @@ class RunsPane(Vertical):
     class Resumed(Opened):
         """What is missing of a run is to be measured."""
 
+    class Explained(Opened):
+        """The ladder of a run is to be shown, by its rows where no pass of it was taken apart."""
+
     class KeysChanged(Message):
         """Other keys do something now."""
 
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
+        self._kept: Mapping[str, Run] = {}
         self._runs: tuple[ListedRun, ...] = ()
 
     def compose(self) -> ComposeResult:
@@ -67,10 +74,11 @@ class RunsPane(Vertical):
         """Read the store."""
         try:
             with Store() as store:
-                self._runs = tuple(listed(run) for run in store.runs())
+                self._kept = {run.run_id: run for run in store.runs()}
         except StoreError as error:
             self.query_one("#runs-line", Static).update(str(error))
             return
+        self._runs = tuple(map(listed, self._kept.values()))
         self._show()
 
     def _show(self) -> None:
@@ -89,9 +97,14 @@ class RunsPane(Vertical):
         text = ""
         if run is not None:
             sittings = f" · {run.sittings} sittings" if run.sittings > 1 else ""
-            text = f"{run.run_id} · {run.machine}{sittings}\n{run.note}"
+            text = f"{run.run_id} · {run.machine}{sittings}\n{self._owner_line(run) or run.note}"
         self.query_one("#run-about", Static).update(text)
         self.post_message(self.KeysChanged())
+
+    def _owner_line(self, run: ListedRun) -> str:
+        """Which process measures a run, where that can't be seen to be alive from here."""
+        kept = self._kept[run.run_id]
+        return owner_words(kept) if can_be_taken_over(kept) else ""
 
     @on(DataTable.RowSelected)
     def _open(self, event: DataTable.RowSelected) -> None:
@@ -124,7 +137,9 @@ class RunsPane(Vertical):
         try:
             with Store() as store:
                 run, other = (store.run(name) for name in marked)
-                comparison = compare(run, store.rows(run.run_id), other, store.rows(other.run_id))
+                comparison = compare(
+                    run, store.rows_with_samples(run.run_id), other, store.rows_with_samples(other.run_id)
+                )
         except StoreError as error:
             self._say("The runs can't be compared", str(error), is_error=True)
             return
@@ -133,15 +148,21 @@ class RunsPane(Vertical):
     def action_resume(self) -> None:
         """Measure what is missing of the run under the cursor."""
         if (run := self.selected) is not None:
-            self.post_message(self.Resumed(run.run_id))
+            self._unowned(run, lambda: self.post_message(self.Resumed(run.run_id)))
 
     def action_delete(self) -> None:
         """Take the run under the cursor out of the store, once that is confirmed."""
-        run = self.selected
-        if run is None:
+        if (run := self.selected) is not None:
+            self._unowned(run, lambda: self._confirm_deletion(run))
+
+    def _unowned(self, run: ListedRun, act: Callable[[], object]) -> None:
+        """Act on a run that no process measures; of one whose process can't be seen from here, ask first."""
+        kept = self._kept[run.run_id]
+        if kept.status is not RunStatus.RUNNING:
+            act()
             return
-        if run.status == "running":
-            self._say("A run that is being measured is not deleted", "x stops it, where it was begun.")
+        if not can_be_taken_over(kept):
+            self._say("The run is being measured", "x stops it, where it was begun.")
             return
 
         def answered(yes: bool | None) -> None:
@@ -149,7 +170,29 @@ class RunsPane(Vertical):
                 return
             try:
                 with Store() as store:
-                    store.remove_run(run.run_id)
+                    store.take_over(run.run_id)
+            except StoreError as error:
+                self._say("The run can't be taken over", str(error), is_error=True)
+            else:
+                act()
+            self.look_again()
+
+        self.app.push_screen(
+            ConfirmScreen(
+                "Is its process gone?",
+                f"{owner_words(kept)} Take it over only if that process is gone: one that still measures will stop at "
+                "its next row.",
+            ),
+            answered,
+        )
+
+    def _confirm_deletion(self, run: ListedRun) -> None:
+        def answered(yes: bool | None) -> None:
+            if not yes:
+                return
+            try:
+                with Store() as store:
+                    store.delete_run(run.run_id)
             except StoreError as error:
                 self._say("The run can't be deleted", str(error), is_error=True)
             self.look_again()

@@ -8,11 +8,12 @@ from textual.containers import Vertical, VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from workbench.runs.compare import Comparison
+from workbench.record import headings
+from workbench.runs.compare import ComparedPoint, Comparison
 from workbench.ui.widgets.record_table import RecordTable
 
-PREFILL_FIGURES = ("ttft_ms", "other_ttft_ms", "ttft_ratio")
-STEP_FIGURES = ("total_tokens_per_s", "other_total_tokens_per_s", "total_tokens_per_s_ratio")
+PREFILL_FIGURES = tuple(name for name in headings(ComparedPoint) if "ttft" in name)
+STEP_FIGURES = tuple(name for name in headings(ComparedPoint) if "total_tokens_per_s" in name)
 
 
 class ComparisonScreen(ModalScreen[None]):
