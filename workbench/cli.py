@@ -286,25 +286,22 @@ def _add_sweep(commands: Commands) -> None:
     _add_model(sweep)
     sweep.add_argument("--prompts", type=_points, metavar="LIST", help="prompt lengths, as in 1,16,64,256,1024,4096")
     sweep.add_argument("--new-tokens", type=int, default=17, metavar="N", help="output tokens of each request")
-    sweep.add_argument(
-        "--repeats",
-        type=_repeats,
-        default="auto",
-        metavar="N|auto",
-        help="of each prompt length: a fixed count, or auto (the default): until its medians are precise",
-    )
-    sweep.add_argument(
+    _add_repeats(sweep, "auto", "of each prompt length: a fixed count, or auto (the default): until it is precise")
+    _add_loading(sweep)
+
+
+def _add_repeats(command: argparse.ArgumentParser, default: str | None, about: str) -> None:
+    """How often a point is measured."""
+    command.add_argument("--repeats", type=_repeats, default=default, metavar="N|auto", help=about)
+    command.add_argument(
         "--precision",
         type=share,
         default=0.02,
         metavar="SHARE",
         help="of auto: half the 95 %% interval of each median, as a share of it; default 2%%",
     )
-    sweep.add_argument("--most-repeats", type=int, default=30, metavar="N", help="of auto: the most; default 30")
-    sweep.add_argument(
-        "--most-seconds", type=positive, default=10.0, metavar="S", help="of auto: of a prompt length; default 10"
-    )
-    _add_loading(sweep)
+    command.add_argument("--most-repeats", type=int, default=30, metavar="N", help="of auto: the most; default 30")
+    command.add_argument("--most-seconds", type=positive, default=10.0, metavar="S", help="of a point; default 10")
 
 
 def _add_batch(commands: Commands) -> None:
@@ -323,7 +320,10 @@ def _add_batch(commands: Commands) -> None:
         "--contexts", "--context", type=_points, metavar="LIST", help="tokens each sequence holds, as in 2,256"
     )
     batch.add_argument("--batches", type=_points, metavar="LIST", help="sequences in a step, as in 1,2,4,8,16,32")
-    batch.add_argument("--steps", type=int, default=9, metavar="N", help="steps timed of each batch")
+    batch.add_argument(
+        "--steps", type=int, metavar="N", help="a fixed count of steps of each batch; without it 9 in each pass"
+    )
+    _add_repeats(batch, None, "passes of each batch: a fixed count, or auto (the default): until it is precise")
     batch.add_argument(
         "--contexts-mixed", action="store_true", help="sequences of unequal length, about a context as their mean"
     )

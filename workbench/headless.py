@@ -21,6 +21,7 @@ from workbench.experiments.prefill_decode import sweep
 from workbench.experiments.probe import ProbeSettings, probe
 from workbench.experiments.settings import BatchSettings, GapSettings, SweepSettings
 from workbench.experiments.sittings import Earlier, earlier_sittings
+from workbench.experiments.suspension import stops_noticed
 from workbench.experiments.window import TimedWindow
 from workbench.gap_output import GapPrinter
 from workbench.output import Format, RowTable, note, print_json
@@ -203,7 +204,8 @@ def _signals(runner: Runner, woken: threading.Event) -> Iterator[list[int]]:
     numbers = [signal.SIGINT, signal.SIGTERM] + ([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])
     previous = {number: signal.signal(number, handle) for number in numbers}
     try:
-        yield received
+        with stops_noticed():
+            yield received
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)

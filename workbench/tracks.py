@@ -35,11 +35,12 @@ class TrackSweep(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class TrackBatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The batch sweep a track starts with: sequences a step, tokens each holds, and steps timed."""
+    """The batch sweep a track starts with: sequences a step, tokens each holds, steps of a pass, and passes."""
 
     batches: Annotated[tuple[Ordinal, ...], Meta(min_length=1)] = BatchSettings.batches
     contexts: Annotated[tuple[Ordinal, ...], Meta(min_length=1)] = BatchSettings.contexts
     steps: Ordinal = BatchSettings.steps
+    repeats: int | AutoRepeats = BatchSettings.repeats
 
 
 class Track(Preset, frozen=True):
@@ -97,6 +98,7 @@ def track_batch(track: Track) -> BatchSettings:
         contexts=track.batch.contexts,
         batches=track.batch.batches,
         steps=track.batch.steps,
+        repeats=track.batch.repeats,
         dtype=track.sweep.dtype,
         device=track.sweep.device,
         threads=track.sweep.threads,

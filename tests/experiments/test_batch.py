@@ -7,10 +7,11 @@ import pytest
 
 from tests.fake_grid import a_calibration, a_cell, a_product
 from tests.fakes import READ_RATE, FakeModel, fake_load
+from workbench.engines.engine import BatchTiming, PointError
 from workbench.errors import MemoryRefused, SettingsError
 from workbench.experiments import batch_plan
 from workbench.experiments.batch import batch_sweep
-from workbench.experiments.batch_plan import Point, lengths, plan_batch
+from workbench.experiments.batch_plan import Point, lengths, most_passes, plan_batch
 from workbench.experiments.events import Event, Finished, PointFailed, Predicted, Progress, RowMeasured, Started
 from workbench.experiments.plan import LoadPlan
 from workbench.experiments.settings import BatchSettings
@@ -21,7 +22,7 @@ from workbench.runs.row import Row
 from workbench.runs.run import RunStatus
 from workbench.runs.store import Store
 
-SETTINGS = BatchSettings(model="smollm2-135m", contexts=(2, 256), batches=(1, 8), steps=5, device="cpu")
+SETTINGS = BatchSettings(model="smollm2-135m", contexts=(2, 256), batches=(1, 8), steps=5, repeats=1, device="cpu")
 W, K = 134_515_008 * 4, 23_040 * 2
 Load = Callable[[LoadPlan, CancelToken], FakeModel]
 
@@ -142,6 +143,55 @@ def test_every_batch_has_tokens_of_its_own() -> None:
     assert len({seed for _, seed in made[0].batches}) == 5
 
 
+def test_passes_go_on_until_the_median_step_is_precise_and_their_warm_ups_are_kept_apart() -> None:
+    made: list[FakeModel] = []
+    settings = replace(SETTINGS, contexts=(2,), batches=(1,), repeats="auto", precision=0.02, most_repeats=60)
+    steps = iter([(0.030, 0.022, 0.0200, 0.0210, 0.0205), *[(0.0201, 0.0200, 0.0199, 0.0202, 0.0200)] * 20])
+
+    def batch(self: FakeModel, lengths: object, steps_asked: int, seed: int, cancel: CancelToken) -> BatchTiming:
+        self.batches.append(((1,), seed))
+        return BatchTiming(0.1, (0.02,) * steps_asked if seed == 0 else next(steps))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(FakeModel, "batch", batch)
+        event = next(event for event in events(changed(made), settings) if isinstance(event, RowMeasured))
+    assert event.samples.dropped_tpot_s == (0.030, 0.022)
+    assert (event.row.dropped, event.row.repeats) == (2, len(event.samples.tpot_s))
+    assert event.row.tpot_low_ms is not None
+    assert event.row.tpot_high_ms is not None
+    assert event.row.step_ms == pytest.approx(20.0, rel=0.01)
+    assert (event.row.tpot_high_ms - event.row.tpot_low_ms) / 2 <= 0.02 * 20.0
+    assert 2 < len(made[0].batches) < 6
+
+
+def test_passes_end_at_the_most_samples_and_a_fixed_count_is_one_of_passes() -> None:
+    settings = replace(SETTINGS, contexts=(2,), batches=(1,))
+    (noisy,) = rows(events(fake_load(), replace(settings, repeats="auto")))
+    assert noisy.repeats == 30
+    assert "noisy" in noisy.flags
+    (three,) = rows(events(fake_load(), replace(settings, repeats=3)))
+    assert three.repeats == 15
+
+
+def test_a_long_pass_is_not_repeated_once_its_time_is_up() -> None:
+    long = replace(SETTINGS, repeats="auto", most_seconds=10.0)
+    assert [most_passes(long, seconds) for seconds in (0.1, 4.0, 60.0)] == [6, 2, 1]
+    assert most_passes(replace(long, steps=1), 60.0) == 3
+    assert most_passes(replace(long, repeats=4), 60.0) == 4
+
+
+def test_a_batch_that_fails_in_a_later_pass_keeps_the_steps_before() -> None:
+    passes = iter(range(10))
+
+    def fail_third(batch: int) -> None:
+        if next(passes) == 3:
+            raise PointError("out of memory")
+
+    settings = replace(SETTINGS, contexts=(2,), batches=(1,), repeats=3)
+    failed = next(event for event in events(changed(on_request=fail_third), settings) if isinstance(event, PointFailed))
+    assert (failed.row.status, len(failed.samples.tpot_s)) == ("failed: out of memory", 10)
+
+
 def test_mixed_lengths_spread_evenly_about_their_mean_and_the_row_says_so() -> None:
     settings = replace(SETTINGS, contexts=(100,), batches=(1, 4, 5), mixed=True)
     assert lengths(settings, Point(100, 4)) == (50, 83, 117, 150)
@@ -159,7 +209,7 @@ def test_mixed_lengths_spread_evenly_about_their_mean_and_the_row_says_so() -> N
 
 
 def test_a_mixture_shows_experts_counted_beside_those_expected() -> None:
-    settings = BatchSettings(model="qwen3-30b-a3b", contexts=(2,), batches=(4,), steps=2, dtype="bfloat16")
+    settings = BatchSettings(model="qwen3-30b-a3b", contexts=(2,), batches=(4,), steps=2, repeats=1, dtype="bfloat16")
     planned = plan_batch(settings)
     row = rows(list(_without_memory_check(settings)))[0]
     assert row.experts_touched == (8 + 128) / 2
@@ -189,6 +239,9 @@ def test_a_model_too_large_for_one_sequence_is_refused_before_loading(monkeypatc
         ({"batches": ()}, "No batches were given"),
         ({"batches": (4, -1)}, "A batch is -1"),
         ({"steps": 0}, "number of steps is 0"),
+        ({"repeats": 0}, "number of repeats is 0"),
+        ({"repeats": "auto", "most_repeats": 2}, "most repeats is 2"),
+        ({"precision": 1.0}, "precision is 100 %"),
         ({"contexts": (8_187,)}, "longer than the context.*Use contexts up to 8,186"),
         ({"contexts": (6_000,), "mixed": True}, "sequence of 9,000 tokens"),
         ({"dtype": "float8"}, "no dtype named"),

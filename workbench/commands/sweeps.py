@@ -3,6 +3,7 @@
 import argparse
 import os
 import sys
+from typing import Any
 
 from workbench.errors import SettingsError
 from workbench.experiments.gap.perturbation import perturbations
@@ -61,7 +62,7 @@ def batch(options: argparse.Namespace) -> int:
             weights=weights,
             contexts=BatchSettings.contexts if options.contexts is None else options.contexts,
             batches=BatchSettings.batches if options.batches is None else options.batches,
-            steps=options.steps,
+            **_repeated(options),
             mixed=options.contexts_mixed,
             dtype=options.dtype,
             device=options.device,
@@ -70,6 +71,18 @@ def batch(options: argparse.Namespace) -> int:
         for weights in options.weights
     ]
     return run_sweeps(settings, options.format)
+
+
+def _repeated(options: argparse.Namespace) -> dict[str, Any]:
+    """The steps of a batch and the repeats of them: steps that are asked for by number are timed once."""
+    asked = options.steps is not None
+    return {
+        "steps": options.steps if asked else BatchSettings.steps,
+        "repeats": (1 if asked else BatchSettings.repeats) if options.repeats is None else options.repeats,
+        "precision": options.precision,
+        "most_repeats": options.most_repeats,
+        "most_seconds": options.most_seconds,
+    }
 
 
 def gap(options: argparse.Namespace) -> int:

@@ -1,16 +1,16 @@
 """The batch sweep: decode steps of b sequences together, over batches and the tokens each sequence holds."""
 
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import compress
+from math import ceil
 from statistics import mean, median
 
 from workbench.ceilings import decode, experts, kv_cache, memory_fit, prefill
 from workbench.ceilings.batch import limit
 from workbench.engines.engine import BatchTiming, BoxRates, PointError
-from workbench.experiments.batch_plan import BatchPlan, Point, lengths, plan_batch, point_seconds
+from workbench.experiments.batch_plan import BatchPlan, Point, lengths, pass_seconds, plan_batch
 from workbench.experiments.events import Event, PointFailed, PointFloor, Predicted, Progress, RowMeasured
 from workbench.experiments.judging import judged
 from workbench.experiments.measured_run import Around, Load, MeasuredRun, measured_run, point_row
@@ -41,20 +41,42 @@ def batch_sweep(settings: BatchSettings, load: Load, window: TimedWindow, earlie
     return measured_run(BATCH, lambda: plan_batch(settings), load, window, _measure, figures, stopped, earlier)
 
 
-@dataclass(frozen=True)
-class _Measurement:
-    """What was found at one point, or why nothing was."""
+@dataclass
+class _Taken:
+    """The passes of one point so far, or why there are no more."""
 
-    timing: BatchTiming | None = None
+    timings: list[BatchTiming] = field(default_factory=list)
     status: str = "ok"
     fits: bool = True
 
     @property
     def samples(self) -> Samples:
-        """The steps, of those dropped as warm-up apart; of few steps none are."""
-        steps = () if self.timing is None else self.timing.step_s
-        k = min(warm_ups([(step,) for step in steps]), max(0, len(steps) - LEAST_REPEATS))
-        return Samples(tpot_s=steps[k:], dropped_tpot_s=steps[:k])
+        """The steps, the warm-up of each pass apart."""
+        warmed = [_warmed(timing) for timing in self.timings]
+        return Samples(
+            tpot_s=tuple(step for each in warmed for step in each.tpot_s),
+            dropped_tpot_s=tuple(step for each in warmed for step in each.dropped_tpot_s),
+        )
+
+    def enough(self, settings: BatchSettings, spent_s: float) -> bool:
+        """Whether the point needs no further pass, with the seconds it took; a fixed count is one of passes."""
+        if settings.rule.fixed:
+            return len(self.timings) >= settings.rule.least
+        return settings.rule.enough((self.samples.tpot_s,), spent_s)
+
+    def passes_left(self, settings: BatchSettings, seconds: float) -> int:
+        """How many passes the point will still take, of which one takes so long, as far as its samples tell."""
+        rule, steps = settings.rule, settings.steps
+        if rule.fixed:
+            return rule.least - len(self.timings)
+        return max(1, ceil(rule.expected((self.samples.tpot_s,), seconds / steps) / steps) - len(self.timings))
+
+
+def _warmed(timing: BatchTiming) -> Samples:
+    """The steps of one pass, those of its warm-up apart; of few steps none are."""
+    steps = timing.step_s
+    k = min(warm_ups([(step,) for step in steps]), max(0, len(steps) - LEAST_REPEATS))
+    return Samples(tpot_s=steps[k:], dropped_tpot_s=steps[:k])
 
 
 def _measure(sweep: MeasuredRun[BatchPlan]) -> Iterator[Event]:
@@ -75,62 +97,83 @@ def _measure(sweep: MeasuredRun[BatchPlan]) -> Iterator[Event]:
     )
     yield Progress("warming up", points=len(points))
     with suppress(PointError):
-        _batch(sweep, Point(min(settings.contexts), 1), seed=0)
+        _pass(sweep, Point(min(settings.contexts), 1), seed=0)
     before = rates.read
     seconds = [
-        point_seconds(settings, planned.resident, point, rates.read, rates.product) if fits and lacking else 0.0
+        pass_seconds(settings, planned.resident, point, rates.read, rates.product) if fits and lacking else 0.0
         for point, fits, lacking in zip(points, fitting, sweep.missing, strict=True)
     ]
-    slowdown, measured_s, measured_floor_s = 1.0, 0.0, 0.0
+    pace = _Pace(settings, seconds)
     for i, point in compress(enumerate(points), sweep.missing):
         sweep.cancel.check()
         sweep.begin_point()
-        yield Progress(
-            "measuring",
-            point=i + 1,
-            points=len(points),
-            prompt_tokens=point.context,
-            left_s=slowdown * sum(seconds[i:]),
-            batch=point.batch,
-        )
-        begun = time.monotonic()
-        found = _at(sweep, point, seed=i + 1)
-        if found.timing is not None and seconds[i]:
-            measured_s += time.monotonic() - begun
-            measured_floor_s += seconds[i]
-            slowdown = measured_s / measured_floor_s
+        taken = _begun(sweep, point)
+        while taken.status == "ok" and not taken.enough(settings, sweep.spent_s):
+            yield Progress(
+                "measuring",
+                point=i + 1,
+                points=len(points),
+                prompt_tokens=point.context,
+                left_s=pace.left_s(i, taken),
+                batch=point.batch,
+            )
+            asked = sweep.spent_s
+            try:
+                taken.timings.append(_pass(sweep, point, seed=(i + 1) * 1000 + len(taken.timings)))
+            except PointError as error:
+                taken.status = f"failed: {error}"
+            else:
+                pace.took(i, sweep.spent_s - asked)
         # A point that was not run took no time in which the rates could have moved.
-        after = sweep.read(sweep.loaded.read_again) if found.fits else before
-        row = _row(sweep, point, found, Around(before, after, rates.product), few_rows[point.batch])
+        after = sweep.read(sweep.loaded.read_again) if taken.fits else before
+        row = _row(sweep, point, taken, Around(before, after, rates.product), few_rows[point.batch])
         before = after
-        if found.timing is None:
-            yield PointFailed(row, Samples(), found.status.partition(": ")[2])
+        if taken.status == "ok":
+            yield RowMeasured(judged(row, taken.samples, settings.rule.precision), taken.samples)
         else:
-            samples = found.samples
-            yield RowMeasured(judged(row, samples), samples)
+            yield PointFailed(row, taken.samples, taken.status.partition(": ")[2])
 
 
-def _at(sweep: MeasuredRun[BatchPlan], point: Point, seed: int) -> _Measurement:
-    """One point, unless there is no memory for it."""
+@dataclass
+class _Pace:
+    """How long the run will still take: passes at `floors_s`, the least seconds of one at each point, but slower."""
+
+    settings: BatchSettings
+    floors_s: Sequence[float]
+    measured_s: float = 0.0
+    measured_floors_s: float = 0.0
+
+    def took(self, i: int, seconds: float) -> None:
+        """Take in a pass of point `i`; one that was expected not to fit has no floor."""
+        if self.floors_s[i]:
+            self.measured_s += seconds
+            self.measured_floors_s += self.floors_s[i]
+
+    def left_s(self, i: int, taken: _Taken) -> float:
+        """Seconds until the last point is expected to be done, while point `i` is measured."""
+        slowdown = self.measured_s / self.measured_floors_s if self.measured_floors_s else 1.0
+        points = [(floor_s * slowdown, taken if j == i else _Taken()) for j, floor_s in enumerate(self.floors_s)][i:]
+        return sum(each.passes_left(self.settings, seconds) * seconds for seconds, each in points if seconds)
+
+
+def _begun(sweep: MeasuredRun[BatchPlan], point: Point) -> _Taken:
+    """One point before its first pass, refused where there is no memory for it."""
     free, need = sweep.loaded.free_bytes(), sweep.planned.need_at(point)
-    if need.beside_loaded > free:
-        most = sweep.planned.largest_batch(point.context, free)
-        held = need.weights + need.engine
-        status = (
-            f"refused: needs {need.total / 1e9:,.1f} GB, {need.cache / 1e9:,.1f} of them for the caches, and there are "
-            f"{(free + held) / 1e9:,.1f} GB; the largest batch that fits is {most:,}"
-        )
-        return _Measurement(status=status, fits=False)
-    try:
-        return _Measurement(_batch(sweep, point, seed))
-    except PointError as error:
-        return _Measurement(status=f"failed: {error}")
+    if need.beside_loaded <= free:
+        return _Taken()
+    most = sweep.planned.largest_batch(point.context, free)
+    held = need.weights + need.engine
+    status = (
+        f"refused: needs {need.total / 1e9:,.1f} GB, {need.cache / 1e9:,.1f} of them for the caches, and there are "
+        f"{(free + held) / 1e9:,.1f} GB; the largest batch that fits is {most:,}"
+    )
+    return _Taken(status=status, fits=False)
 
 
-def _batch(sweep: MeasuredRun[BatchPlan], point: Point, seed: int) -> BatchTiming:
+def _pass(sweep: MeasuredRun[BatchPlan], point: Point, seed: int) -> BatchTiming:
     settings = sweep.planned.settings
     return sweep.timed(
-        lambda: sweep.loaded.batch(lengths(settings, point), settings.steps, seed=seed, cancel=sweep.cancel)
+        lambda: sweep.loaded.batch(lengths(settings, point), settings.steps, seed=seed, cancel=sweep.cancel), _warmed
     )
 
 
@@ -153,12 +196,13 @@ def _floor(planned: BatchPlan, point: Point, rates: BoxRates, few_rows: Quantity
 def _row(
     sweep: MeasuredRun[BatchPlan],
     point: Point,
-    found: _Measurement,
+    taken: _Taken,
     rates: Around,
     few_rows: Quantity | None,
 ) -> Row:
-    settings, model, timing = sweep.planned.settings, sweep.planned.resident, found.timing
-    steps = found.samples.tpot_s
+    settings, model, timings = sweep.planned.settings, sweep.planned.resident, taken.timings
+    samples = taken.samples
+    steps = samples.tpot_s
     element_bytes = DTYPE_BYTES[settings.dtype]
     t, b = middle_context(point.context, settings.new_tokens), point.batch
     longest = settings.longest(point.context) + settings.new_tokens
@@ -174,22 +218,23 @@ def _row(
         batch=b,
         new_tokens=settings.new_tokens,
         repeats=len(steps),
-        dropped=len(found.samples.dropped_tpot_s),
+        dropped=len(samples.dropped_tpot_s),
         bytes_per_step=int(W + kt),
         weight_bytes=int(W),
         cache_bytes=kt,
         step_flop=int(F),
-        bound_by=limit(W, kt, F, rates.read.value, C.value, found.fits),
+        bound_by=limit(W, kt, F, rates.read.value, C.value, taken.fits),
         few_rows_gflop_per_s=few_rows and few_rows.value / 1e9,
         predicted_tpot_ms=predicted and predicted.value * 1e3,
         experts_expected=expected and expected.value,
         memory_needed_bytes=int(memory_fit.needed(model, longest, element_bytes, b).value),
         predicted_resident_bytes=sweep.planned.need_at(point).total,
-        status=found.status,
+        status=taken.status,
     )
-    if timing is None:
+    if not timings:
         return on_basis(row, Basis.MINUTE)
     step = median(steps)
+    touched = [layer for timing in timings for layer in timing.experts_touched]
     row = replace(
         row,
         tpot_ms=min(steps) * 1e3,
@@ -197,10 +242,10 @@ def _row(
         step_ms=step * 1e3,
         decode_tokens_per_s=1 / step,
         total_tokens_per_s=b / step,
-        prefill_ms=timing.prefill_s * 1e3,
-        experts_touched=mean(timing.experts_touched) if timing.experts_touched else None,
+        prefill_ms=median(timing.prefill_s for timing in timings) * 1e3,
+        experts_touched=mean(touched) if touched else None,
     )
-    return on_basis(replace(row, flags="; ".join(_mixed(settings, point))), Basis.MINUTE)
+    return on_basis(replace(row, flags="; ".join(filter(None, [row.flags, *_mixed(settings, point)]))), Basis.MINUTE)
 
 
 def _mixed(settings: BatchSettings, point: Point) -> Iterator[str]:

@@ -1,6 +1,7 @@
 """What a batch sweep would need and take at each of its points, known before anything is loaded."""
 
 from dataclasses import dataclass
+from math import ceil
 
 from workbench.ceilings import decode, prefill
 from workbench.ceilings.memory_fit import MemoryNeed, memory_need, most_sequences
@@ -74,7 +75,8 @@ def plan_batch(settings: BatchSettings) -> BatchPlan:
     C = assumed_compute(settings.threads or usable_cores())
     available = available_bytes()
     fitting = [point for point in points(settings) if need_at(settings, resident, point).total <= available]
-    measuring = sum(point_seconds(settings, resident, point, ASSUMED_READ, C) for point in fitting)
+    passes = [pass_seconds(settings, resident, point, ASSUMED_READ, C) for point in fitting]
+    measuring = sum(most_passes(settings, seconds) * seconds for seconds in passes)
     return BatchPlan(
         settings=settings,
         model=model,
@@ -116,8 +118,17 @@ def pass_columns(model: Model, sequences: int, longest: int) -> int:
     return max(1, min(longest, PASS_TOKENS // sequences))
 
 
-def point_seconds(settings: BatchSettings, resident: Model, point: Point, B: Quantity, C: Quantity) -> float:
-    """Least seconds of one point: the prefill of its sequences, and its steps."""
+def most_passes(settings: BatchSettings, seconds: float) -> int:
+    """The most passes of a point of which one takes so long; the steps of one may already be enough."""
+    rule, steps = settings.rule, settings.steps
+    if rule.fixed:
+        return rule.least
+    in_time = int(min(rule.most_s / seconds, rule.most)) if seconds else rule.most
+    return max(ceil(rule.least / steps), min(ceil(rule.most / steps), in_time))
+
+
+def pass_seconds(settings: BatchSettings, resident: Model, point: Point, B: Quantity, C: Quantity) -> float:
+    """Least seconds of one pass of a point: the prefill of its sequences, and its steps."""
     t = middle_context(point.context, settings.new_tokens)
     step = decode.step_seconds(resident, t, DTYPE_BYTES[settings.dtype], B, C, point.batch)
     return prefill.seconds(resident, point.context, B, C, point.batch).value + settings.steps * step.value

@@ -1,10 +1,11 @@
 """What every experiment on a loaded model shares: its frame, timed windows, the rates around a point, and labels."""
 
+import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
-from workbench.engines.engine import LoadedModel
+from workbench.engines.engine import LoadedModel, PointError
 from workbench.experiments.events import Event, Finished, PointFailed, Progress, RowMeasured, Started
 from workbench.experiments.plan import LoadPlan, check_before_loading
 from workbench.experiments.sittings import (
@@ -22,13 +23,23 @@ from workbench.hardware.machine import THIS_MACHINE, peak_resident_bytes, reset_
 from workbench.quantity import Quantity
 from workbench.runner import Cancelled, CancelToken, Experiment
 from workbench.runs.measured_device import calibrated_read, device_named
-from workbench.runs.row import Row
+from workbench.runs.row import Discarded, Row, Samples
 from workbench.runs.run import Run, RunStatus, new_run_id, now
 from workbench.tracks import load_tracks, track_named
 
 Load = Callable[[LoadPlan, CancelToken], LoadedModel]
 Measured = TypeVar("Measured")
 Planned = TypeVar("Planned", bound=LoadPlan)
+MOST_SUSPENDED = 5
+"""Whoever stops the process so often while one thing is timed does not want it measured."""
+
+
+def _no_samples(_: object) -> Samples:
+    return Samples()
+
+
+def _nothing() -> None:
+    pass
 
 
 @dataclass
@@ -44,13 +55,17 @@ class MeasuredRun(Generic[Planned]):
     vendor_gb_per_s: float | None = None
     earlier: tuple[Row, ...] = ()
     disturbance: Disturbance = field(default_factory=Disturbance)
+    discarded: list[Discarded] = field(default_factory=list)
     started_at: str = ""
+    began_s: float = 0.0
     load_before: LoadReading = field(default_factory=read_load)
     highest_mhz: float = 0.0
 
     def begin_point(self) -> None:
         """From now on what runs beside the measurement is counted for the next point."""
         self.disturbance = Disturbance()
+        self.discarded = []
+        self.began_s = time.monotonic()
         reset_peak()
         self.started_at = now()
         self.load_before = read_load()
@@ -60,18 +75,53 @@ class MeasuredRun(Generic[Planned]):
         """Of each point of the run, whether no earlier sitting has measured it."""
         return missing(self.run.points, self.earlier)
 
+    @property
+    def spent_s(self) -> float:
+        """Seconds that the point has taken so far, without what was discarded of it."""
+        return time.monotonic() - self.began_s - sum(each.seconds for each in self.discarded)
+
     def read(self, measure: Callable[[], Measured]) -> Measured:
-        """Rates of the box, measured while nothing else of ours runs."""
-        with self.window.timed(lambda _: None):
-            return measure()
+        """Rates of the box, measured while nothing else of ours runs; as with `timed`, but nothing is recorded."""
+        return self._undisturbed(measure, lambda _value, _beside: None, _nothing)[0]
 
-    def timed(self, measure: Callable[[], Measured]) -> Measured:
-        """Part of a point, timed while nothing else of ours runs; what did is recorded."""
-        with self.window.timed(self._record):
-            return measure()
+    def timed(
+        self,
+        measure: Callable[[], Measured],
+        samples: Callable[[Measured], Samples] = _no_samples,
+        prepare: Callable[[], None] = _nothing,
+    ) -> Measured:
+        """Part of a point, timed once it is prepared, while nothing else of ours runs; what did is recorded.
 
-    def _record(self, more: Disturbance) -> None:
-        self.disturbance = self.disturbance + more
+        Where the process stood still meanwhile, what was found is discarded, kept as the `samples` it would have been,
+        and measured again. Raises PointError where that happens MOST_SUSPENDED times.
+        """
+
+        def discard(value: Measured, beside: Disturbance) -> None:
+            found = samples(value)
+            self.discarded.append(Discarded(beside.suspended, beside.open_s, found.ttft_s, found.tpot_s))
+
+        value, beside = self._undisturbed(measure, discard, prepare)
+        self.disturbance = self.disturbance + beside
+        return value
+
+    def _undisturbed(
+        self,
+        measure: Callable[[], Measured],
+        discard: Callable[[Measured, Disturbance], None],
+        prepare: Callable[[], None],
+    ) -> tuple[Measured, Disturbance]:
+        beside = Disturbance()
+        for _ in range(MOST_SUSPENDED):
+            recorded: list[Disturbance] = []
+            prepare()
+            with self.window.timed(recorded.append):
+                value = measure()
+            (beside,) = recorded
+            if not beside.suspended:
+                return value, beside
+            discard(value, beside)
+            self.cancel.check()
+        raise PointError(f"{beside.suspended}; {MOST_SUSPENDED} times while one thing was timed")
 
 
 @dataclass(frozen=True)
@@ -122,8 +172,11 @@ def measured_run(
             if earlier is not None:
                 check_same_labels(earlier, loaded.labels)
             bases = _other_bases(planned.settings.track)
-            for event in measure(MeasuredRun(planned, run, loaded, window, cancel, *bases, tuple(rows))):
+            measured = MeasuredRun(planned, run, loaded, window, cancel, *bases, tuple(rows))
+            for event in measure(measured):
                 if isinstance(event, RowMeasured | PointFailed):
+                    samples = replace(event.samples, discarded=tuple(measured.discarded))
+                    event = replace(event, samples=samples)
                     rows.append(event.row)
                 yield event
         except Cancelled:
@@ -200,5 +253,15 @@ def point_row(measured: MeasuredRun[Any], rates: Around, **about: Any) -> Row:
         vendor_gb_per_s=measured.vendor_gb_per_s,
         peak_gflop_per_s=rates.product.value / 1e9,
         resident_bytes=peak_resident_bytes(),
+        discarded=len(measured.discarded),
+        flags=discarded_words(measured.discarded),
         **about,
     )
+
+
+def discarded_words(discarded: Sequence[Discarded]) -> str:
+    """What was measured again and why, each reason once; empty where nothing was."""
+    if not discarded:
+        return ""
+    reasons = "; ".join(dict.fromkeys(each.reason for each in discarded))
+    return f"discarded and measured again {'once' if len(discarded) == 1 else f'{len(discarded)} times'}: {reasons}"

@@ -1,6 +1,5 @@
 """The prefill/decode sweep: one request in its two phases, timed apart, over prompt lengths."""
 
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -44,8 +43,11 @@ def sweep(settings: SweepSettings, load: Load, window: TimedWindow, earlier: Ear
 def _request(sweep: MeasuredRun[Plan], prompt_tokens: int, new_tokens: int, seed: int) -> RequestTiming:
     """One timed request on tokens of its own."""
     sweep.cancel.check()
-    sweep.loaded.prepare(prompt_tokens, seed)
-    return sweep.timed(lambda: sweep.loaded.request(new_tokens, sweep.cancel))
+    return sweep.timed(
+        lambda: sweep.loaded.request(new_tokens, sweep.cancel),
+        lambda timing: Samples((timing.ttft_s,), (timing.tpot_s,)),
+        lambda: sweep.loaded.prepare(prompt_tokens, seed),
+    )
 
 
 def _measure(sweep: MeasuredRun[Plan]) -> Iterator[Event]:
@@ -75,18 +77,17 @@ def _measure(sweep: MeasuredRun[Plan]) -> Iterator[Event]:
     for i, n in compress(enumerate(settings.prompts), sweep.missing):
         sweep.begin_point()
         taken, failure = _Taken(), ""
-        begun = time.monotonic()
-        while not settings.rule.enough(taken.series, time.monotonic() - begun):
+        while not settings.rule.enough(taken.series, sweep.spent_s):
             repeat, left_s = taken.repeats + 1, pace.left_s(i, taken)
             expected = max(repeat, pace.expected(i, taken))
             yield Progress("measuring", i + 1, points, repeat, expected, n, left_s)
-            asked = time.monotonic()
+            asked = sweep.spent_s
             try:
                 taken.timings.append(_request(sweep, n, settings.new_tokens, seed=(i + 1) * 1000 + len(taken.timings)))
             except PointError as error:
                 failure = str(error)
                 break
-            pace.took(i, time.monotonic() - asked)
+            pace.took(i, sweep.spent_s - asked)
         after = sweep.read(sweep.loaded.read_again)
         row = _row(sweep, n, taken, Around(before, after, rates.product))
         before = after
@@ -209,10 +210,11 @@ def _row(sweep: MeasuredRun[Plan], n: int, taken: _Taken, rates: Around) -> Row:
 def figures(rows: Sequence[Row]) -> tuple[Quantity, ...]:
     """Effective bandwidth, best arithmetic rate and n*, as the rows themselves show them."""
     decoded = [row for row in rows if row.status == "ok" and row.tpot_ms and row.bytes_per_step and row.weight_bytes]
-    if not decoded:
+    prefilled = [row for row in rows if row.status == "ok" and row.prefill_gflop_per_s]
+    if not decoded or not prefilled:
         return ()
     shortest = min(decoded, key=lambda row: row.prompt_tokens)
-    fastest = max(decoded, key=lambda row: row.prefill_gflop_per_s or 0.0)
+    fastest = max(prefilled, key=lambda row: row.prefill_gflop_per_s or 0.0)
     assert shortest.bytes_per_step is not None
     assert shortest.tpot_ms is not None
     assert fastest.prefill_gflop_per_s is not None

@@ -45,15 +45,13 @@ class RunSettings:
 
 
 @dataclass(frozen=True)
-class SweepSettings(RunSettings):
-    """A prefill/decode sweep over prompt lengths.
+class RepeatedSettings(RunSettings):
+    """What points are repeated by: `repeats` is a fixed count, or "auto".
 
-    `repeats` is a fixed count, or "auto": until the 95 per cent interval of each median is within `precision` of it
-    (half width, as a share), or `most_repeats` or `most_seconds` of a prompt length are reached.
+    That is until the 95 per cent interval of each median is within `precision` of it (half width, as a share), or
+    `most_repeats` samples or `most_seconds` of a point are reached.
     """
 
-    prompts: tuple[int, ...] = DEFAULT_PROMPTS
-    new_tokens: int = 17
     repeats: int | AutoRepeats = AUTO_REPEATS
     precision: float = 0.02
     most_repeats: int = 30
@@ -61,17 +59,27 @@ class SweepSettings(RunSettings):
 
     @property
     def rule(self) -> Repeats:
-        """When a prompt length has been measured often enough."""
+        """When a point has been measured often enough."""
         if isinstance(self.repeats, int):
             return Repeats(self.repeats, self.repeats)
         return Repeats(LEAST_REPEATS, self.most_repeats, self.precision, self.most_seconds)
 
 
 @dataclass(frozen=True)
-class BatchSettings(RunSettings):
+class SweepSettings(RepeatedSettings):
+    """A prefill/decode sweep over prompt lengths; a repeat is a request."""
+
+    prompts: tuple[int, ...] = DEFAULT_PROMPTS
+    new_tokens: int = 17
+
+
+@dataclass(frozen=True)
+class BatchSettings(RepeatedSettings):
     """A batch sweep: decode steps of each of `batches` sequences together, for each number of tokens they hold.
 
-    With `mixed` the sequences of a batch are of unequal length, and `contexts` their mean.
+    A pass is the prefill of a batch and `steps` steps; a fixed count of repeats is one of passes, while the samples
+    that "auto" counts are steps. With `mixed` the sequences of a batch are of unequal length, and `contexts` their
+    mean.
     """
 
     contexts: tuple[int, ...] = (2, 256)
@@ -120,15 +128,7 @@ def check_settings(settings: SweepSettings | BatchSettings | GapSettings) -> Non
             _check_points(settings.prompts, "prompt lengths", "A prompt length", "1,16,64")
             reason = ": prefill gives the first token, decode the rest"
             _at_least(2, settings.new_tokens, "The number of new tokens", reason)
-            if isinstance(settings.repeats, int):
-                _at_least(1, settings.repeats, "The number of repeats", "")
-            _at_least(LEAST_REPEATS, settings.most_repeats, "The most repeats", ": fewer bound no median")
-            if not 0 < settings.precision < 1:
-                raise SettingsError(
-                    f"The precision is {settings.precision * 100:g} %; it must lie between 0 and 100 %, as in 2%."
-                )
-            if not settings.most_seconds > 0:
-                raise SettingsError(f"The most seconds are {settings.most_seconds:g}; they must be above zero.")
+            _check_repeats(settings)
         case BatchSettings():
             _check_points(settings.contexts, "contexts", "A context", "2,256")
             _check_points(settings.batches, "batches", "A batch", "1,2,4,8")
@@ -138,6 +138,7 @@ def check_settings(settings: SweepSettings | BatchSettings | GapSettings) -> Non
                     "is beyond any box."
                 )
             _at_least(1, settings.steps, "The number of steps", "")
+            _check_repeats(settings)
         case GapSettings():
             _at_least(1, settings.context, "The context", "")
             _at_least(1, settings.batch, "The batch", "")
@@ -153,6 +154,18 @@ def check_settings(settings: SweepSettings | BatchSettings | GapSettings) -> Non
                 f"The number of threads is {settings.threads:,}; this process may use {usable_cores()} cores, and more "
                 f"than {most} threads on them measure nothing but their waiting. Use at most {most}."
             )
+
+
+def _check_repeats(settings: RepeatedSettings) -> None:
+    if isinstance(settings.repeats, int):
+        _at_least(1, settings.repeats, "The number of repeats", "")
+    _at_least(LEAST_REPEATS, settings.most_repeats, "The most repeats", ": fewer bound no median")
+    if not 0 < settings.precision < 1:
+        raise SettingsError(
+            f"The precision is {settings.precision * 100:g} %; it must lie between 0 and 100 %, as in 2%."
+        )
+    if not settings.most_seconds > 0:
+        raise SettingsError(f"The most seconds are {settings.most_seconds:g}; they must be above zero.")
 
 
 def check_device(name: str) -> None:

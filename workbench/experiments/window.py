@@ -6,11 +6,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import psutil
 
+from workbench.experiments.suspension import Standing, standing, suspension, wait_for_word
 from workbench.hardware.load import busy_and_stolen
 
 TASKS = Path("/proc/self/task")
@@ -18,12 +19,16 @@ TASKS = Path("/proc/self/task")
 
 @dataclass(frozen=True)
 class Disturbance:
-    """What else ran inside timed windows: seconds open, CPU seconds of our other threads, core-seconds of others."""
+    """What else ran inside timed windows: seconds open, CPU seconds of our other threads, core-seconds of others.
+
+    `suspended` says why what was timed can't be trusted: the process, or the machine, stood still meanwhile.
+    """
 
     open_s: float = 0.0
     instrument_cpu_s: float | None = 0.0
     other_cpu_s: float = 0.0
     cores: int = 1
+    suspended: str = ""
 
     def __add__(self, more: "Disturbance") -> "Disturbance":
         unknown = self.instrument_cpu_s is None or more.instrument_cpu_s is None
@@ -51,11 +56,12 @@ class TimedWindow:
     """Opens around each timed repeat, in the thread that measures; others ask `is_open` and keep still.
 
     `settle` is called before opening: a screen uses it to finish painting, within a time limit of its own.
-    `altogether` is what else ran inside all windows that have closed.
+    `standing` tells whether the process stood still. `altogether` is what else ran inside all windows that have closed.
     """
 
-    def __init__(self, settle: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, settle: Callable[[], None] = lambda: None, standing: Callable[[], Standing] = standing) -> None:
         self.settle = settle
+        self._standing = standing
         self._open = threading.Event()
         self._opened_at = 0.0
         self.altogether = Disturbance()
@@ -78,15 +84,15 @@ class TimedWindow:
         gc.disable()
         self._opened_at = time.monotonic()
         self._open.set()
-        before = _reading()
+        before, stood = _reading(), self._standing()
         try:
             yield
         finally:
-            after = _reading()
+            after, stands = _reading(), self._standing()
             self._open.clear()
             if collecting:
                 gc.enable()
-            found = _between(before, after)
+            found = replace(_between(before, after), suspended=suspension(stood, wait_for_word(stood, stands)))
             self.altogether = self.altogether + found
             record(found)
 

@@ -337,6 +337,11 @@ class Row:
         "the processor's clock at the end of the point, as a share of the highest seen in this run",
         unit=Unit.SHARE,
     )
+    discarded: int | None = _figure(
+        "discarded",
+        "timings discarded and taken again, because the process or the machine stood still meanwhile",
+        **_ARITHMETIC,
+    )
 
     def __post_init__(self) -> None:
         for name in _SIX_LABELS:
@@ -415,6 +420,16 @@ def table_columns(kind: str) -> tuple[Column, ...]:
 
 
 @dataclass(frozen=True)
+class Discarded:
+    """What was timed while the process stood still, why it doesn't count, and the seconds that it took by the clock."""
+
+    reason: str
+    seconds: float
+    ttft_s: tuple[float, ...] = ()
+    tpot_s: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
 class Samples:
     """Every timing behind a row, in the order it was taken, in seconds; what was dropped came before the rest."""
 
@@ -422,6 +437,7 @@ class Samples:
     tpot_s: tuple[float, ...] = ()
     dropped_ttft_s: tuple[float, ...] = ()
     dropped_tpot_s: tuple[float, ...] = ()
+    discarded: tuple[Discarded, ...] = ()
 
 
 def quantisation_label(row: Row) -> str:
@@ -435,10 +451,12 @@ def labels(row: Row) -> str:
     Context stands in the row itself, and in a batch sweep the batch too.
     """
     batch = "" if row.kind == BATCH else f" · batch {row.batch}"
-    threads = "1 thread" if row.threads == 1 else f"{row.threads} threads"
+    # A row of another tool may not tell its threads.
+    threads = "1 thread" if row.threads == 1 else f"{row.threads or 'untold'} threads"
+    answer = "1 new token" if row.new_tokens == 1 else f"{row.new_tokens} new tokens"
     return (
         f"{row.model} · {row.weights} weights · {quantisation_label(row)} · {row.dtype}{batch}"
-        f" · {row.new_tokens} new tokens · {row.engine} {row.engine_version} · {row.device}, {threads} · {row.machine}"
+        f" · {answer} · {row.engine} {row.engine_version} · {row.device}, {threads} · {row.machine}"
     )
 
 

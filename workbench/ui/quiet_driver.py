@@ -10,6 +10,8 @@ from typing import Any
 from textual._xterm_parser import XTermParser
 from textual.drivers.linux_driver import LinuxDriver
 
+from workbench.experiments import suspension
+
 MOST_BYTES_AT_ONCE = 4096
 
 
@@ -22,6 +24,14 @@ class QuietDriver(LinuxDriver):
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
         self.exit_event = self.leaving = WakingEvent()
+
+    def _sigcont_application(self, *signalled: Any) -> None:
+        """Take the terminal anew after a stop, also one from outside, of which there was no word before."""
+        suspension.continued()
+        if self._auto_restart and not self._must_signal_resume:
+            self.suspend_application_mode()
+            self._must_signal_resume = True
+        super()._sigcont_application(*signalled)
 
     def run_input_thread(self) -> None:
         """Hand on what is typed, until it is `leaving` or the terminal has gone."""

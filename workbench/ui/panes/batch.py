@@ -9,7 +9,7 @@ from textual.containers import Container, Horizontal, Vertical
 from textual.widgets import Input
 
 from workbench.experiments.events import PointFloor
-from workbench.experiments.settings import BatchSettings, RunSettings
+from workbench.experiments.settings import AUTO_REPEATS, BatchSettings, RunSettings
 from workbench.quantity import Quantity
 from workbench.runs.beside import step_words, sum_words
 from workbench.runs.doubling import context_words, doublings
@@ -42,6 +42,7 @@ class BatchPane(RunPane):
             yield from field("batches", Entry(",".join(map(str, first.batches)), id="batch-batches"))
         with Horizontal(classes="fields"):
             yield from field("steps", Entry(str(first.steps), id="batch-steps"))
+            yield from field("repeats", Entry(str(first.repeats), id="batch-repeats"))
             yield from field("lengths", Choice((SAME, MIXED), SAME, id="batch-lengths"))
         yield from self.compose_progress()
         with Horizontal(classes="run-body"):
@@ -58,6 +59,7 @@ class BatchPane(RunPane):
 
         Raises SettingsError where a field holds no number.
         """
+        repeats = self._text("repeats")
         return BatchSettings(
             model=setup.model,
             weights=setup.weights,
@@ -68,6 +70,7 @@ class BatchPane(RunPane):
             contexts=whole_numbers(self._text("contexts"), "contexts"),
             batches=whole_numbers(self._text("batches"), "batches"),
             steps=whole_number(self._text("steps"), "steps"),
+            repeats=AUTO_REPEATS if repeats == AUTO_REPEATS else whole_number(repeats, "repeats"),
             mixed=self.query_one("#batch-lengths", Choice).value == MIXED,
         )
 
@@ -81,6 +84,7 @@ class BatchPane(RunPane):
             ("contexts", ",".join(map(str, track.batch.contexts))),
             ("batches", ",".join(map(str, track.batch.batches))),
             ("steps", str(track.batch.steps)),
+            ("repeats", str(track.batch.repeats)),
         ):
             self.query_one(f"#batch-{field_name}", Entry).value = text
 
