@@ -24,6 +24,10 @@ class StoreError(WorkbenchError):
     """The store of runs, or a file exported from it, that can't be opened or written."""
 
 
+class ImportRefused(WorkbenchError):
+    """A file of results that can't be read, or in which there are none."""
+
+
 MOST_LISTED = 30
 """Names a refusal lists in full; of more, the nearest few."""
 

@@ -56,5 +56,5 @@ def on_basis(row: Row, basis: Basis) -> Row:
 
 
 def known_bases(rows: list[Row]) -> tuple[Basis, ...]:
-    """The bases that some row can be shown against, the row's own minute first."""
-    return tuple(basis for basis in Basis if basis is Basis.MINUTE or any(read_rate(row, basis) for row in rows))
+    """The bases that some row can be shown against, the row's own minute first; that one where there are none."""
+    return tuple(basis for basis in Basis if any(read_rate(row, basis) for row in rows)) or (Basis.MINUTE,)

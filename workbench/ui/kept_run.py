@@ -37,21 +37,27 @@ def _figures(settings: RunSettings, rows: Sequence[Row]) -> tuple[Quantity, ...]
 
 
 def _predicted(rows: Sequence[Row]) -> Predicted | None:
-    """The floors of each row, on the rates it was measured with; None where no row has them."""
-    known = [row for row in rows if row.read_gb_per_s and row.peak_gflop_per_s and row.bytes_per_step]
+    """The floors of each row, on the rates it was measured with, or its ceiling's; None where no row has them."""
+    known = [row for row in rows if _read_rate(row) and (row.bytes_per_step or row.ttft_floor_ms)]
     if not known:
         return None
     return Predicted(
         floors=tuple(_floor(row) for row in known),
-        read_rate=Quantity("B", (known[0].read_gb_per_s or 0) * 1e9, Unit.BYTES_PER_SECOND, Origin.MEASURED, "B"),
+        read_rate=Quantity("B", _read_rate(known[0]), Unit.BYTES_PER_SECOND, Origin.MEASURED, "B"),
         product_rate=Quantity("C", (known[0].peak_gflop_per_s or 0) * 1e9, Unit.FLOP_PER_SECOND, Origin.MEASURED, "C"),
         resident_bytes=max(row.predicted_resident_bytes or 0 for row in known),
     )
 
 
+def _read_rate(row: Row) -> float:
+    """B in bytes/s: as it was around the row, or for a row of another tool its ceiling's; 0 where neither is known."""
+    imported = row.calibrated_gb_per_s if row.vendor_gb_per_s is None else row.vendor_gb_per_s
+    return (row.read_gb_per_s or row.ceiling_read_gb_per_s or imported or 0.0) * 1e9
+
+
 def _floor(row: Row) -> PointFloor:
-    B, C = (row.read_gb_per_s or 0) * 1e9, (row.peak_gflop_per_s or 0) * 1e9
-    step_s = max((row.bytes_per_step or 0) / B, (row.step_flop or 0) / C)
+    B, C = _read_rate(row), (row.peak_gflop_per_s or 0) * 1e9
+    step_s = max((row.bytes_per_step or 0) / B, (row.step_flop or 0) / C if C else 0.0)
     return PointFloor(
         prompt_tokens=row.prompt_tokens,
         ttft=Quantity("least TTFT", (row.ttft_floor_ms or 0) / 1e3, Unit.SECONDS, Origin.ARITHMETIC),

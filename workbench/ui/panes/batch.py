@@ -91,15 +91,15 @@ class BatchPane(RunPane):
     def draw(self, live: LiveRun, rows: Sequence[Row]) -> None:
         """Rates over the batch, for each context: its ceiling, measurement, prediction, and where doubling stops."""
         floors = live.predicted.floors if live.predicted else ()
-        ticks = tuple(sorted({float(floor.batch) for floor in floors}))
+        ticks = tuple(sorted({float(each.batch) for each in (*floors, *rows)}))
         stops = {doubling.context: doubling.batch for doubling in doublings(rows) if doubling.stops}
-        contexts = tuple(dict.fromkeys(floor.prompt_tokens for floor in floors))
+        contexts = tuple(dict.fromkeys(each.prompt_tokens for each in (*floors, *rows)))
         each: list[Series] = []
         together: list[Series] = []
         for context in contexts[:MOST_SERIES]:
             of_context = [floor for floor in floors if floor.prompt_tokens == context]
             measured = [row for row in rows if row.prompt_tokens == context]
-            series = list(_series(of_context, measured, self.faster(live), stops.get(context)))
+            series = list(_series(context, of_context, measured, self.faster(live), stops.get(context)))
             each += series
             together += [replace(one, points=tuple((b, b * rate) for b, rate in one.points)) for one in series]
         self.query_one("#total-chart", Chart).show(Picture(ticks, tuple(together)))
@@ -136,15 +136,18 @@ class BatchPane(RunPane):
         return self.query_one(f"#batch-{name}", Entry).value.strip()
 
 
-def _series(floors: Sequence[PointFloor], rows: Sequence[Row], faster: float, stops: int | None) -> Iterator[Series]:
+def _series(
+    context: int, floors: Sequence[PointFloor], rows: Sequence[Row], faster: float, stops: int | None
+) -> Iterator[Series]:
     """Rates of each sequence of one context over the batch; the ceiling rises with a `faster` bandwidth.
 
     The upright stands where doubling `stops` paying.
     """
-    name = context_words(floors[0].prompt_tokens)
+    name = context_words(context)
     measured = {float(row.batch): row.decode_tokens_per_s for row in rows if row.decode_tokens_per_s is not None}
     predicted = {float(f.batch): 1 / f.predicted_step.value for f in floors if f.predicted_step is not None}
-    yield Series(name, Drawn.LINE, tuple(sorted({float(f.batch): faster / f.tpot.value for f in floors}.items())))
+    ceiling = {float(f.batch): faster / f.tpot.value for f in floors if f.tpot.value}
+    yield Series(name, Drawn.LINE, tuple(sorted(ceiling.items())))
     yield Series(name, Drawn.POINTS, tuple(measured.items()))
     if predicted:
         yield Series(name, Drawn.PREDICTED, tuple(predicted.items()))

@@ -34,8 +34,9 @@ class PrefillDecodePane(RunPane):
     def draw(self, live: LiveRun, rows: Sequence[Row]) -> None:
         """Rates over prompt length, beside their ceilings."""
         floors = live.predicted.floors if live.predicted else ()
-        prompt = [(f.prompt_tokens, f.prompt_tokens / f.ttft.value) for f in floors]
-        decode = [(f.prompt_tokens, self.faster(live) / f.tpot.value) for f in floors]
+        # A row of another tool may have one of the two alone.
+        prompt = [(f.prompt_tokens, f.prompt_tokens / f.ttft.value) for f in floors if f.ttft.value]
+        decode = [(f.prompt_tokens, self.faster(live) / f.tpot.value) for f in floors if f.tpot.value]
         self.query_one("#prompt-chart", Chart).show(
             _picture(prompt, [(r.prompt_tokens, r.prompt_tokens_per_s) for r in rows if r.prompt_tokens_per_s])
         )

@@ -75,7 +75,7 @@ class RunPane(Vertical):
     def show(self, live: LiveRun) -> None:
         """Show the run as it stands."""
         if live is not self.live:
-            self.live, self._basis = live, Basis.MINUTE
+            self.live, self._basis = live, known_bases(live.rows)[0]
         rows = self.rows(live)
         several = len(known_bases(live.rows)) > 1
         basis = f"ceiling by {self._basis}, b changes it" if several else ""

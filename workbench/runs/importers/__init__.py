@@ -1,0 +1,1 @@
+"""Results that other tools wrote, read into runs and rows of the workbench."""

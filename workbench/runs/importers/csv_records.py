@@ -1,0 +1,49 @@
+"""Results written as CSV under a line of column names, among whatever else stands in the file."""
+
+import csv
+from collections.abc import Callable, Sequence
+
+from workbench.runs.importers.record import Found, Record, by_name, left_out, word
+
+DELIMITERS = (",", ";", "\t")
+
+
+def csv_records(text: str, is_heading: Callable[[Sequence[str]], bool]) -> Found:
+    """Every line of values under the last line of names before it.
+
+    Of a line that is cut short the last value is left out, as it may be cut too; the rest of it stays.
+    """
+    found = Found("CSV")
+    names: list[str] | None = None
+    delimiter, stray, cut, example = ",", 0, 0, ""
+    for number, line in enumerate(text.split("\n"), 1):
+        if found.is_full:
+            break
+        if not line.strip():
+            continue
+        if names is None or names[0] in line:
+            headed = next((each for each in DELIMITERS if is_heading(_cells(line, each))), None)
+            if headed is not None:
+                names, delimiter = [name.strip().lower() for name in _cells(line, headed)], headed
+                continue
+        cells = _cells(line, delimiter) if names is not None else []
+        if names is None or len(cells) < 2 or len(cells) > len(names) + 1:
+            stray, example = stray + 1, example or word(line)[:60]
+            continue
+        if len(cells) < len(names):
+            cut += 1
+            cells = cells[:-1]
+        found.records.append(Record(number, by_name(names, cells)))
+    if cut:
+        found.notes.append(f"{cut:,} {'line is' if cut == 1 else 'lines are'} cut short: what is there is taken")
+    if stray and found.records:
+        found.notes.append(left_out(stray, "line", f"is no result, as in {example!r}"))
+    return found
+
+
+def _cells(line: str, delimiter: str) -> list[str]:
+    try:
+        # One line at a time: an open quote must not swallow those after it.
+        return next(csv.reader([line.rstrip("\r")], delimiter=delimiter), [])
+    except csv.Error:
+        return []

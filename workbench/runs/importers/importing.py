@@ -1,0 +1,180 @@
+"""Importing a file of another tool's results: one run for each set of settings in it, kept whole or not at all."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from workbench.errors import ImportRefused
+from workbench.experiments.settings import BatchSettings, SweepSettings, Weights
+from workbench.experiments.sittings import about_model
+from workbench.runs.importers import batched_bench, llama_bench
+from workbench.runs.importers.imported_point import ImportedPoint, Labels
+from workbench.runs.importers.reading import found_in, read_bytes
+from workbench.runs.importers.record import Found, Record, left_out, word
+from workbench.runs.importers.rows import SampledRow, batch_row, folded, prefill_decode_row, row_labels
+from workbench.runs.importers.standing import Standing, is_of
+from workbench.runs.row import BATCH, PREFILL_DECODE
+from workbench.runs.run import Run, RunStatus, new_run_id, now
+from workbench.runs.store import Store
+
+MOST_RUNS = 1_000
+MOST_NAMED = 6
+"""Settings that a run's note names before it says how many others there are."""
+
+
+@dataclass(frozen=True)
+class Imported:
+    """The runs that a file became, and in words what was left out; `already` are those that hold it from before."""
+
+    runs: tuple[Run, ...]
+    notes: tuple[str, ...] = ()
+    already: tuple[Run, ...] = ()
+
+    @property
+    def rows(self) -> int:
+        """Of all its runs together."""
+        return sum(run.rows for run in self.runs)
+
+
+def import_file(store: Store, path: Path, under: Standing, *, again: bool = False) -> Imported:
+    """Keep the results of a file as runs; those of a file already imported only where that is asked for `again`.
+
+    Raises ImportRefused where the file can't be read or holds no results, StoreError where the store can't be written.
+    """
+    data, is_longer = read_bytes(path)
+    digest = hashlib.sha256(data).hexdigest()
+    already = tuple(run for run in store.runs() if _source(run).get("sha256") == digest)
+    if already and not again:
+        return Imported((), already=already)
+    name = word(path.name)
+    found = found_in(data, name)
+    if is_longer:
+        found.notes.append(f"only the first {len(data) >> 20} MiB are read: split the file for the rest")
+    source = {"file": name, "form": found.form, "sha256": digest}
+    kept = runs_of(found, under, source)
+    store.add_finished_runs(kept)
+    return Imported(tuple(replace(run, rows=len(rows)) for run, rows in kept), tuple(found.notes))
+
+
+def _source(run: Run) -> Mapping[str, Any]:
+    source = run.settings.get("imported")
+    return source if isinstance(source, Mapping) else {}
+
+
+def runs_of(found: Found, under: Standing, source: Mapping[str, str]) -> list[tuple[Run, list[SampledRow]]]:
+    """The runs and rows of what was found; what is left out joins its notes. Raises ImportRefused where nothing is."""
+    groups = _grouped(found)
+    if not groups:
+        raise ImportRefused(
+            f"{source['file']} holds no results that can be read: no line says what was measured, by n_prompt and "
+            "n_gen, or pp, tg and pl."
+        )
+    names: set[str] = set()
+    while len(names) < len(groups):
+        names.add(new_run_id())
+    differing = _differing([points[0].labels for points in groups])
+    moment = now()
+    return [
+        _run(run_id, points, under, source, said, moment)
+        for run_id, points, said in zip(sorted(names), groups, differing, strict=True)
+    ]
+
+
+def _grouped(found: Found) -> list[list[ImportedPoint]]:
+    """The points of each set of settings, in the order of the file; of batches also those of as many steps."""
+    labels_of: dict[tuple[Any, ...], Labels] = {}
+    groups: dict[tuple[Labels, int], list[ImportedPoint]] = {}
+    untold: list[Record] = []
+    for record in found.records:
+        is_request = llama_bench.is_llama_bench(record.values)
+        measured = llama_bench.MEASURED if is_request else batched_bench.MEASURED
+        key = (is_request, *((name, str(value)) for name, value in record.values.items() if name not in measured))
+        labels = labels_of.get(key)
+        if labels is None:
+            read = llama_bench.llama_bench_labels if is_request else batched_bench.batched_bench_labels
+            labels = labels_of[key] = read(record.values)
+        point_of = llama_bench.llama_bench_point if is_request else batched_bench.batched_bench_point
+        point = point_of(record, labels)
+        if point is None:
+            untold.append(record)
+            continue
+        groups.setdefault((labels, 0 if is_request else point.steps), []).append(point)
+    if untold:
+        found.notes.append(left_out(len(untold), "result", f"doesn't say what was measured (line {untold[0].line:,})"))
+    if len(groups) > MOST_RUNS:
+        raise ImportRefused(
+            f"The file holds {len(groups):,} different sets of settings, each of which would be a run; {MOST_RUNS:,} "
+            "are the most. Split it."
+        )
+    return list(groups.values())
+
+
+def _differing(labels: Sequence[Labels]) -> list[str]:
+    """Of each set of settings what tells it from the others, in words."""
+    values: dict[str, set[str]] = {}
+    for each in labels:
+        for name, value in each.settings:
+            values.setdefault(name, set()).add(value)
+    names = [name for name, seen in values.items() if len(seen) > 1]
+    said = []
+    for each in labels:
+        parts = [f"{name} {value}" for name, value in each.settings if name in names]
+        more = [f"and {len(parts) - MOST_NAMED} others"] if len(parts) > MOST_NAMED else []
+        said.append(", ".join((*parts[:MOST_NAMED], *more)))
+    return said
+
+
+def _run(
+    run_id: str,
+    points: Sequence[ImportedPoint],
+    under: Standing,
+    source: Mapping[str, str],
+    differing: str,
+    moment: str,
+) -> tuple[Run, list[SampledRow]]:
+    labels = points[0].labels
+    kind = PREFILL_DECODE if labels.tool == llama_bench.TOOL else BATCH
+    about = row_labels(run_id, kind, labels, under)
+    if kind == PREFILL_DECODE:
+        rows = [prefill_decode_row(about, point, decoded, moment) for point, decoded in folded(points)]
+    else:
+        rows = [batch_row(about, point, moment) for point in points]
+    columns = about.columns
+    model = under.model if is_of(under.model, labels) else None
+    run = Run(
+        run_id,
+        kind,
+        next((point.started_at for point in points if point.started_at), moment),
+        columns["model"],
+        columns["machine"],
+        {**_settings(kind, rows, points, labels, columns), "imported": {**source, "settings": dict(labels.settings)}},
+        RunStatus.FINISHED,
+        f"imported from {source['file']} ({labels.tool}, {source['form']}){f'; {differing}' if differing else ''}",
+        about_model={} if model is None else about_model(model),
+    )
+    return run, rows
+
+
+def _settings(
+    kind: str, rows: Sequence[SampledRow], points: Sequence[ImportedPoint], labels: Labels, columns: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What a run of the workbench would have been asked for the same points."""
+    common: dict[str, Any] = {
+        "model": columns["model"],
+        "weights": Weights.REAL,
+        "dtype": columns["dtype"],
+        "device": columns["device"],
+        "threads": labels.threads,
+        "track": columns["track"],
+    }
+    prompts = tuple(row.prompt_tokens for row, _ in rows)
+    if kind == PREFILL_DECODE:
+        steps = [row.new_tokens for row, _ in rows if row.tpot_ms]
+        repeats = max(row.repeats for row, _ in rows)
+        return SweepSettings(**common, prompts=prompts, new_tokens=max(steps, default=1), repeats=repeats).plain()
+    batches = tuple(dict.fromkeys(row.batch for row, _ in rows))
+    return BatchSettings(
+        **common, contexts=tuple(dict.fromkeys(prompts)), batches=batches, steps=points[0].steps
+    ).plain()
