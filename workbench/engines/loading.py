@@ -41,7 +41,7 @@ def load_model(planned: LoadPlan, device: torch.device) -> Any:
 
 def _synthetic(model: Model, dtype: torch.dtype, device: torch.device) -> Any:
     config = known_settings(model.config or {}, model.source)
-    chosen = _language_class(model, config)
+    chosen = language_class(model, config)
     with initialization.no_init_weights(), torch.device(device):
         built = chosen.from_config(config, dtype=dtype, trust_remote_code=False)
     # Tying is part of the initialisation that was left out.
@@ -50,7 +50,7 @@ def _synthetic(model: Model, dtype: torch.dtype, device: torch.device) -> Any:
     return built
 
 
-def _language_class(model: Model, config: Any) -> Any:
+def language_class(model: Model, config: Any) -> Any:
     """The class that runs on a prompt of text alone; ModelError for a model that needs an encoder's input."""
     if config.is_encoder_decoder:
         raise ModelError(
@@ -68,7 +68,7 @@ def _real(model: Model, dtype: torch.dtype, device: torch.device) -> Any:
         where["device_map"] = {"": device}
     chosen = AutoModelForCausalLM
     if model.config is not None:
-        chosen = _language_class(model, known_settings(model.config, model.source))
+        chosen = language_class(model, known_settings(model.config, model.source))
     built, loaded = chosen.from_pretrained(
         folder,
         dtype=dtype,

@@ -33,10 +33,10 @@ CONTEXT = 16
 """Tokens in the narrow model's cache: as many as cost nothing to attend to."""
 
 
-def narrow_network(network: Any) -> Any | None:
+def narrow_network(network: Any, device: torch.device | None = None) -> Any | None:
     """A network of the same class with as many layers, heads and experts, each as narrow as can be built.
 
-    None where the class can't be built so.
+    On `device`, that of `network` where it is not given. None where the class can't be built so.
     """
     try:
         config = copy.deepcopy(network.config)
@@ -46,7 +46,7 @@ def narrow_network(network: Any) -> Any | None:
                 setattr(text, name, width)
         text.hidden_size = text.num_attention_heads * HEAD_WIDTH
         parameter = next(network.parameters())
-        with initialization.no_init_weights(), torch.device(parameter.device):
+        with initialization.no_init_weights(), torch.device(device or parameter.device):
             built = type(network)._from_config(config, dtype=parameter.dtype)
         built.tie_weights()
         for each in built.parameters():

@@ -4,6 +4,7 @@ from workbench.errors import ModelError
 from workbench.models.model import Model
 from workbench.models.tensors import ROUTED
 
+FEED_FORWARD = "feed-forward"
 MATRICES_A_GATED_BLOCK = 3
 
 
@@ -23,18 +24,24 @@ def matrix_shapes(model: Model) -> tuple[tuple[int, int], ...]:
     if model.attention_layers:
         q = model.attention_layers[0].heads * model.attention_layers[0].head_dim
         shapes += [(q, h), (h, q)]
-    for f in _feed_forward_widths(model):
+    for f in filter(None, (feed_forward_width(model), routed_width(model))):
         shapes += [(f, h), (h, f)]
     if model.vocabulary:
         shapes.append((model.vocabulary, h))
     return tuple(shape for shape in shapes if min(shape) > 0) or ((h, h),)
 
 
-def _feed_forward_widths(model: Model) -> list[int]:
-    layers = max(1, len(model.kv_layers))
-    found = []
-    for group in model.groups:
-        experts = model.experts if group.name == ROUTED else 1
-        if group.name in ("feed-forward", ROUTED) and experts:
-            found.append(round(group.parameters / (MATRICES_A_GATED_BLOCK * model.hidden * layers * experts)))
-    return [width for width in found if width > 0]
+def feed_forward_width(model: Model) -> int:
+    """f of a dense layer's gate, up and down projections; 0 where the model has none."""
+    return _width(model, FEED_FORWARD, 1)
+
+
+def routed_width(model: Model) -> int:
+    """f of one routed expert's; 0 where the model has none."""
+    return _width(model, ROUTED, model.experts)
+
+
+def _width(model: Model, name: str, experts: int) -> int:
+    parameters = sum(group.parameters for group in model.groups if group.name == name)
+    blocks = max(1, len(model.kv_layers)) * max(1, experts)
+    return round(parameters / (MATRICES_A_GATED_BLOCK * model.hidden * blocks))

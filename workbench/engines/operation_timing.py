@@ -1,0 +1,234 @@
+"""Timing the operations of a model's passes on this box, without the model: widths and class are all that is taken."""
+
+import logging
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import torch
+import transformers
+from transformers import initialization
+
+from workbench.engines import narrow
+from workbench.engines.device import choose_device, device_name, synchroniser
+from workbench.engines.loading import language_class
+from workbench.engines.meta_device import known_settings
+from workbench.experiments.settings import RunSettings
+from workbench.hardware.heap import give_back_heap
+from workbench.hardware.machine import available_bytes, this_machine, usable_cores
+from workbench.hardware.probe.operations import OperationBench
+from workbench.hardware.timings import FRAMEWORK, Conditions, Operation, Task, Timing
+from workbench.models.matrices import FEED_FORWARD
+from workbench.models.model import KvKind, KvLayer, Model
+from workbench.models.tensors import ROUTED
+from workbench.predictions.passes import Pass, decode_step
+from workbench.runner import CancelToken
+from workbench.runs.run import now
+
+log = logging.getLogger(__name__)
+MOST_WORKING_BYTES = 1_500_000_000
+"""Weights gone over in turn, at most: more than the last-level cache of any one processor."""
+FREE_SHARE = 0.4
+PASS_S = 0.25
+"""A pass over the operations is made of as many layers as take about so long, LEAST_LAYERS at least."""
+LEAST_LAYERS = 2
+PASSES, LEAST_PASSES = 7, 3
+PASSES_S = 1.2
+"""After so many seconds LEAST_PASSES are enough."""
+FEW_LAYERS, MORE_LAYERS = 2, 6
+"""Layers of the two narrow networks whose difference is what a layer costs the framework."""
+NARROW_STEPS = 24
+EVICTED_BYTES = 16_000_000
+"""Read between a narrow network's layers, so that code and small tensors are as cold as wide weights leave them."""
+POLICY = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
+
+
+def conditions(settings: RunSettings) -> Conditions:
+    """What the operations of a run with these settings would be timed under."""
+    try:
+        policy = POLICY.read_text().strip()
+    except OSError:
+        policy = ""
+    return Conditions(
+        machine=str(this_machine()),
+        device=device_name(choose_device(settings.device)),
+        dtype=settings.dtype,
+        threads=settings.threads or usable_cores(),
+        versions=f"{transformers.__version__}, torch {torch.__version__}",
+        policy=policy,
+    )
+
+
+def working_bytes(model: Model) -> int:
+    """Weights that timed products go over in turn: as many as the model reads, up to what no cache holds."""
+    return min(model.read_bytes_per_token, MOST_WORKING_BYTES)
+
+
+def time_operations(
+    settings: RunSettings, model: Model, passes: Sequence[Pass], cancel: CancelToken
+) -> Iterator[tuple[Timing, ...]]:
+    """The cells of each pass in turn, and those of the framework first; raises Cancelled between passes."""
+    under = conditions(settings)
+    device = choose_device(settings.device)
+    size = min(working_bytes(model), int(FREE_SHARE * available_bytes()))
+    dtype = getattr(torch, settings.dtype)
+    bench = OperationBench(device, dtype, size, under.threads, synchroniser(device), _experts(model, dtype, device))
+    try:
+        yield _framework(model, under, device, bench, cancel)
+        for each in passes:
+            cancel.check()
+            seconds = _passes(bench, each, cancel)
+            yield tuple(Timing(operation, under, size, tuple(samples), now()) for operation, samples in seconds.items())
+    finally:
+        del bench
+        give_back_heap()
+
+
+def _passes(bench: OperationBench, timed: Pass, cancel: CancelToken) -> Mapping[Operation, list[float]]:
+    """The mean seconds of each operation's calls in each of several passes, one before them not counted."""
+    layers = list(timed.layers)
+    begun = time.perf_counter()
+    bench.seconds(layers[0])
+    one = bench.seconds(layers[0])
+    layer_s = sum(one[operation] for operation in layers[0] if operation in one)
+    most = max(LEAST_LAYERS, int(PASS_S / max(layer_s, 1e-6)))
+    taken = [operation for layer in layers[:most] for operation in layer] + list(timed.ends)
+    found: dict[Operation, list[float]] = {}
+    for number in range(PASSES + 1):
+        cancel.check()
+        seconds = bench.seconds(taken)
+        if number:
+            for operation, each in seconds.items():
+                found.setdefault(operation, []).append(each)
+        if number >= LEAST_PASSES and time.perf_counter() - begun > PASSES_S:
+            break
+    return found
+
+
+def _framework(
+    model: Model, under: Conditions, device: torch.device, bench: OperationBench, cancel: CancelToken
+) -> tuple[Timing, ...]:
+    """What a layer of the model's class costs besides its operations, and a step besides its layers.
+
+    From two networks of negligible width, less the same operations timed one by one.
+    """
+    few, more = (
+        _narrow_step(model, under.dtype, layers, device, bench, cancel) for layers in (FEW_LAYERS, MORE_LAYERS)
+    )
+    if few is None or more is None:
+        return ()
+    each = [(b - a) / (MORE_LAYERS - FEW_LAYERS) for a, b in zip(few, more, strict=True)]
+    once = [a - FEW_LAYERS * layer for a, layer in zip(few, each, strict=True)]
+    floor = 1e-7
+    cells = ((Task.LAYER, each), (Task.STEP, once))
+    return tuple(
+        Timing(Operation(task, 1, family=model.architecture), under, 0, tuple(max(floor, s) for s in samples), now())
+        for task, samples in cells
+    )
+
+
+def _narrow_step(
+    model: Model, dtype: str, layers: int, device: torch.device, bench: OperationBench, cancel: CancelToken
+) -> list[float] | None:
+    """Seconds of steps of a narrow network of so many layers beyond its operations, in a few samples."""
+    network = _narrow_network(model, dtype, layers, device)
+    if network is None:
+        return None
+    operations = [op for op in _operations_of(narrow_model(model, network, layers)) if op.task not in FRAMEWORK]
+    evicted = torch.full((EVICTED_BYTES // 4,), 0.5)
+    spent = 0.0
+
+    def evict(*_: object) -> None:
+        nonlocal spent
+        start = time.perf_counter()
+        evicted.sum()
+        spent += time.perf_counter() - start
+
+    hooked = max((list(m) for m in network.modules() if isinstance(m, torch.nn.ModuleList)), key=len)
+    for layer in hooked:
+        layer.register_forward_pre_hook(evict)
+    samples: list[float] = []
+    with torch.inference_mode():
+        ids = torch.zeros((1, narrow.CONTEXT), dtype=torch.long, device=device)
+        out = network(input_ids=ids, use_cache=True)
+        cache = out["cache"] if "cache" in out else out["past_key_values"]
+        name = "cache" if "cache" in out else "past_key_values"
+        token = ids[:, :1]
+        for number in range(NARROW_STEPS + 2):
+            cancel.check()
+            spent = 0.0
+            start = time.perf_counter()
+            out = network(input_ids=token, use_cache=True, **{name: cache})
+            token = out.logits[:, -1:].argmax(-1)
+            whole = time.perf_counter() - start - spent
+            alone = bench.seconds(operations)
+            if number >= 2:
+                samples.append(whole - sum(alone[operation] for operation in operations))
+    third = len(samples) // 3
+    return [median(samples[i * third : (i + 1) * third]) for i in range(3)]
+
+
+def _operations_of(model: Model) -> list[Operation]:
+    step = decode_step(model, narrow.CONTEXT)
+    return [operation for layer in (*step.layers, step.ends) for operation in layer]
+
+
+def _narrow_network(model: Model, dtype: str, layers: int, device: torch.device) -> Any | None:
+    if model.config is None:
+        return None
+    try:
+        config = known_settings(model.config, model.source)
+        chosen = language_class(model, config)
+        text = config.get_text_config()
+        text.num_hidden_layers = layers
+        if getattr(text, "layer_types", None):
+            text.layer_types = text.layer_types[:layers]
+        with torch.device("meta"), initialization.no_init_weights():
+            built = chosen.from_config(config, dtype=getattr(torch, dtype))
+        return narrow.narrow_network(built, device)
+    except Exception:
+        # What a class refuses to build so is predicted without its framework's share.
+        log.info("no narrow network of %s", model.name, exc_info=True)
+        return None
+
+
+def _experts(model: Model, dtype: torch.dtype, device: torch.device) -> torch.nn.Module | None:
+    """The routed experts of one layer of the model's class, without memory for their weights yet."""
+    if not model.routed_expert_bytes or model.config is None:
+        return None
+    config = known_settings(model.config, model.source)
+    chosen = language_class(model, config)
+    with torch.device("meta"), initialization.no_init_weights():
+        built = chosen.from_config(config, dtype=dtype)
+    found = (
+        module for module in built.modules() if isinstance(getattr(module, "gate_up_proj", None), torch.nn.Parameter)
+    )
+    return next(found, None)
+
+
+def narrow_model(model: Model, network: Any, layers: int) -> Model:
+    """The model that a narrow network of so many layers is: the same heads, each as narrow as it was built."""
+    text = network.config.get_text_config()
+    d, h = narrow.HEAD_WIDTH, int(text.hidden_size)
+    f = {FEED_FORWARD: narrow.NARROW["intermediate_size"] or 0, ROUTED: narrow.NARROW["moe_intermediate_size"] or 0}
+    attention = tuple(replace(layer, head_dim=d, window=None) for layer in model.attention_layers[:layers])
+    kept = tuple(
+        KvLayer(KvKind.FULL, layer.elements_per_token // at.head_dim * d)
+        for layer, at in zip(model.kv_layers[:layers], model.attention_layers[:layers], strict=True)
+    )
+    groups = tuple(
+        replace(g, parameters=3 * h * f[g.name] * layers * (max(1, model.experts) if g.name == ROUTED else 1))
+        for g in model.groups
+        if g.name in f
+    )
+    return replace(
+        model,
+        hidden=h,
+        vocabulary=narrow.NARROW["vocab_size"] or 0,
+        attention_layers=attention,
+        kv_layers=kept,
+        groups=groups,
+    )

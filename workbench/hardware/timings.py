@@ -1,0 +1,151 @@
+"""How long this box takes for one operation of a transformer's pass: timed cells, and what they were timed under."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from math import exp, log, prod
+from statistics import median
+
+NEIGHBOURS = 6
+"""Cells an operation that was not timed is interpolated between."""
+NEAREST = 0.02
+"""Distance, in logarithms, below which a cell is taken for the operation itself."""
+
+
+class Task(StrEnum):
+    """What an operation does; its `shape` is that of the comment."""
+
+    PRODUCT = "product"  # out features, in features
+    ATTEND = "attend"  # sequences, tokens in the cache afterwards, heads, key-value heads, head dimension
+    NORM = "norm"  # width
+    ROTATE = "rotate"  # heads, key-value heads, head dimension
+    GATE = "gate"  # width of a feed-forward row
+    ADD = "add"  # width
+    CHOOSE = "choose"  # vocabulary
+    EXPERTS = "experts"  # experts, experts a token uses, width of a feed-forward row, hidden width
+    LAYER = "layer"  # layers of a kind have no shape: `family` tells them apart
+    STEP = "step"  # as LAYER
+
+
+FRAMEWORK = (Task.LAYER, Task.STEP)
+"""What a layer and a pass cost besides their operations: the interpreter's and the dispatcher's share."""
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One operation on `rows` rows, all sequences' tokens together; `family` where the kind of model matters."""
+
+    task: Task
+    rows: int
+    shape: tuple[int, ...] = ()
+    family: str = ""
+
+    @property
+    def amount(self) -> float:
+        """Multiply-adds, or elements gone over: what its time is proportional to, other things being equal."""
+        match self.task:
+            case Task.ATTEND:
+                b, t, heads, kv_heads, head_dim = self.shape
+                return head_dim * (self.rows * t * heads + b * t * kv_heads)
+            case Task.ROTATE:
+                heads, kv_heads, head_dim = self.shape
+                return self.rows * (heads + kv_heads) * head_dim
+            case Task.EXPERTS:
+                _, used, f, h = self.shape
+                return 3 * self.rows * used * f * h
+            case Task.LAYER | Task.STEP:
+                return 1.0
+            case _:
+                return self.rows * prod(self.shape)
+
+    def __str__(self) -> str:
+        return f"{self.task} of {self.rows:,} × {'×'.join(map(str, self.shape)) or self.family}"
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """What a cell's time depends on besides its operation; cells of other conditions predict nothing.
+
+    `policy` is the processor's frequency policy, empty where the system doesn't say.
+    """
+
+    machine: str
+    device: str
+    dtype: str
+    threads: int
+    versions: str
+    policy: str = ""
+
+
+@dataclass(frozen=True)
+class Timing:
+    """The seconds of an operation: one for each pass over weights of `working_bytes`, the mean of its calls there."""
+
+    operation: Operation
+    conditions: Conditions
+    working_bytes: int
+    seconds: tuple[float, ...]
+    taken_at: str
+
+    @property
+    def median(self) -> float:
+        """The median pass."""
+        return median(self.seconds)
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Seconds of an operation, and the cells they come from: one where it was timed itself."""
+
+    seconds: float
+    cells: tuple[Timing, ...]
+
+    @property
+    def timed(self) -> bool:
+        """Whether the operation itself was timed."""
+        return len(self.cells) == 1
+
+
+class Table:
+    """Cells of one set of conditions, asked for any operation."""
+
+    def __init__(self, timings: Iterable[Timing]) -> None:
+        self.timings = tuple(timings)
+
+    @cached_property
+    def _by_task(self) -> dict[tuple[Task, str], list[Timing]]:
+        found: dict[tuple[Task, str], list[Timing]] = {}
+        for timing in self.timings:
+            found.setdefault((timing.operation.task, timing.operation.family), []).append(timing)
+        return found
+
+    def estimate(self, operation: Operation, working_bytes: int) -> Estimate | None:
+        """Its seconds where weights of `working_bytes` are gone over; None where nothing like it was timed.
+
+        Between cells the logarithm of the time for each unit of work is averaged, nearer cells weighing more
+        (inverse squared distance over the logarithms of rows, shape and working set).
+        """
+        cells = self._by_task.get((operation.task, operation.family), [])
+        if not cells:
+            return None
+        near = sorted(((_distance(operation, working_bytes, cell), cell) for cell in cells), key=lambda pair: pair[0])
+        if near[0][0] <= NEAREST:
+            return Estimate(near[0][1].median, (near[0][1],))
+        near = near[:NEIGHBOURS]
+        weights = [1 / distance**2 for distance, _ in near]
+        each = [log(cell.median / cell.operation.amount) for _, cell in near]
+        mean = sum(w * x for w, x in zip(weights, each, strict=True)) / sum(weights)
+        return Estimate(operation.amount * exp(mean), tuple(cell for _, cell in near))
+
+
+def _distance(operation: Operation, working_bytes: int, cell: Timing) -> float:
+    """How unlike a cell is: the length of the difference of the logarithms of what a time depends on."""
+    here, there = _coordinates(operation, working_bytes), _coordinates(cell.operation, cell.working_bytes)
+    return sum((log(x) - log(y)) ** 2 for x, y in zip(here, there, strict=True)) ** 0.5
+
+
+def _coordinates(operation: Operation, working_bytes: int) -> Sequence[float]:
+    if operation.task in FRAMEWORK:
+        return (operation.rows,)
+    return (operation.rows, *operation.shape, working_bytes)
