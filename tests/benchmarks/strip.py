@@ -7,7 +7,7 @@ import psutil
 
 from tests.benchmarks.report import print_bar, spread
 from tests.terminal import Terminal
-from workbench.ui.app import IDLE_TICK_S
+from workbench.ui.measuring_app import IDLE_TICK_S
 
 SETTLE_S, PART_S, PARTS = 10.0, 10.0, 6
 BAR_PERCENT = 0.3

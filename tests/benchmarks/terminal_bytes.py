@@ -14,7 +14,7 @@ BAR_BYTES_PER_SECOND = 5_000
 RUNNING = """
 import sys
 from workbench.experiments.settings import SweepSettings
-from workbench.ui.app import run_app
+from workbench.ui.run_app import run_app
 sys.exit(run_app(SweepSettings(model="smollm2-135m", prompts=(1, 16, 64, 256, 1024, 4096), device="cpu")))
 """
 

@@ -8,7 +8,7 @@ from workbench.engines.engine import LoadedModel
 from workbench.experiments.plan import LoadPlan
 from workbench.experiments.settings import SweepSettings
 from workbench.runner import CancelToken
-from workbench.ui.app import run_app
+from workbench.ui.run_app import run_app
 
 STUCK_S = 3600
 PLACE = sys.argv[1]

@@ -65,10 +65,10 @@ async def test_held_keys_are_answered_in_order_when_the_window_closes() -> None:
         await pilot.press("r")
         await until(pilot, gate.reached.is_set)
         await pilot.press("1", "2")
-        assert app._pane == "prefill_decode"
+        assert app.frame.pane == "prefill_decode"
         gate.open.set()
         await finished(pilot, app)
-        assert app._pane == "ceiling"
+        assert app.frame.pane == "ceiling"
 
 
 async def test_the_key_that_stops_never_waits() -> None:

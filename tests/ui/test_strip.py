@@ -284,14 +284,14 @@ async def test_the_last_minutes_keep_still_while_a_window_is_open() -> None:
         app.action_box()
         await pilot.pause()
         view = app.screen.query_one("#box-history", Static)
-        before, sampled = str(view.content), len(app._monitor.history)
+        before, sampled = str(view.content), len(app.box_watch.monitor.history)
         for _ in range(3):
             app._tick()
             await pilot.pause()
-        assert (str(view.content), len(app._monitor.history)) == (before, sampled)
+        assert (str(view.content), len(app.box_watch.monitor.history)) == (before, sampled)
         gate.open.set()
         await finished(pilot, app)
-        await until(pilot, lambda: len(app._monitor.history) >= sampled)
+        await until(pilot, lambda: len(app.box_watch.monitor.history) >= sampled)
 
 
 async def test_the_strip_repaints_only_what_is_new(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -325,5 +325,5 @@ async def test_a_finished_run_leaves_its_rates_to_the_strip() -> None:
         await until(pilot, lambda: "rates assumed" in shown(app, "#strip"))
         await pilot.press("r")
         await finished(pilot, app)
-        assert app._box is not None
-        assert app._box.B.origin is Origin.MEASURED
+        assert app.box_watch.box is not None
+        assert app.box_watch.box.B.origin is Origin.MEASURED

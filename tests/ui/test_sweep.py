@@ -146,7 +146,7 @@ async def test_nothing_is_drawn_while_a_window_is_open() -> None:
         await until(pilot, gate.reached.is_set)
         assert app.window.is_open
         chart = app.screen_stack[0].query_one("#prompt-chart", Chart)
-        drawn, sampled = chart.drawn, len(app._monitor.history)
+        drawn, sampled = chart.drawn, len(app.box_watch.monitor.history)
         strip, sample = shown(app, "#strip"), app.screen.query_one(Strip)._sample
         for width in (100, 90, 80, 120):
             # The resize lays out the whole screen anew, and with it the same sample on the strip's other lines.
@@ -158,7 +158,7 @@ async def test_nothing_is_drawn_while_a_window_is_open() -> None:
             app._tick()
             await pilot.pause()
             assert shown(app, "#strip") == laid_out
-            assert (chart.drawn, len(app._monitor.history)) == (drawn, sampled)
+            assert (chart.drawn, len(app.box_watch.monitor.history)) == (drawn, sampled)
         assert shown(app, "#strip") == strip
         gate.open.set()
         await finished(pilot, app)

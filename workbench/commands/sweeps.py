@@ -18,7 +18,7 @@ def open_app(options: argparse.Namespace) -> int:
     """The app, or the same first run without it where there is no terminal."""
     opening = opened_on(options.preset)
     if sys.stdin.isatty() and sys.stdout.isatty():
-        from workbench.ui.app import run_app
+        from workbench.ui.run_app import run_app
         from workbench.ui.terminal_fit import why_no_screen
 
         if reason := why_no_screen(os.environ):

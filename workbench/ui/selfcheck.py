@@ -15,6 +15,7 @@ from workbench.runner import Runner
 from workbench.ui.app import WorkbenchApp
 from workbench.ui.bridge import ExperimentEnded
 from workbench.ui.drained_terminal import drained_terminal
+from workbench.ui.ready_run import ReadyRun
 
 SETTLE_S = 1.5
 """From the first paint until the presets have been read and the rates looked up."""
@@ -78,7 +79,7 @@ class _PlayedApp(WorkbenchApp):
         if self._condition is Condition.IDLE_APP:
             self.runner.start(experiment, lambda _event: None, self._bridge.done)
         else:
-            self._start(self._settings, "prefill_decode", experiment)
+            self.start(ReadyRun(self._settings, "prefill_decode", experiment))
 
     @on(ExperimentEnded)
     def _leave(self, message: ExperimentEnded) -> None:
