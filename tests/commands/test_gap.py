@@ -9,6 +9,7 @@ from tests.fakes import FAKE_PARTS_S, fake_load
 from workbench.experiments.gap import gap as gap_experiment
 from workbench.experiments.gap import ladder as ladder_arithmetic
 from workbench.experiments.gap.parts import Part
+from workbench.runs.ladder import BELOW_VENDOR, OTHER_LOAD
 from workbench.runs.store import Store
 
 GAP = ("gap", "smollm2-135m", "--seconds", "0.001", "--device", "cpu")
@@ -32,7 +33,7 @@ def test_the_table_has_every_rung_between_ceiling_and_measured_time_and_the_verd
         *[part for part in Part if part is not Part.SAMPLING],
         ladder_arithmetic.FRAMEWORK,
         Part.SAMPLING,
-        ladder_arithmetic.OTHER_LOAD,
+        OTHER_LOAD,
         "remainder",
         "measured",
     ]
@@ -76,7 +77,7 @@ def test_a_prefill_is_asked_for_by_its_tokens(workbench: Workbench) -> None:
 
 def test_a_track_gives_the_vendors_rung(workbench: Workbench) -> None:
     found = workbench(*GAP, "--track", "rtx-5090", "--format", "json").json
-    assert found["terms"][0]["name"] == ladder_arithmetic.BELOW_VENDOR
+    assert found["terms"][0]["name"] == BELOW_VENDOR
 
 
 def test_a_pass_that_fails_is_told_and_exits_with_1(workbench: Workbench) -> None:

@@ -6,7 +6,7 @@ from workbench.ceilings.decode import bytes_per_step
 from workbench.ceilings.memory_fit import needed
 from workbench.errors import SettingsError
 from workbench.models.model import Model
-from workbench.quantity import Quantity, Unit, arithmetic
+from workbench.quantity import Origin, Quantity, Unit, arithmetic
 from workbench.record import headed
 
 
@@ -24,6 +24,38 @@ def seconds(W_fast: Quantity, B_fast: Quantity, W_slow: Quantity, B_slow: Quanti
         "step",
         "W_fast / B_fast + W_slow / B_slow",
         (W_fast, B_fast, W_slow, B_slow),
+    )
+
+
+@dataclass(frozen=True)
+class SlowShare:
+    """What lies on a slower memory: its share of the bytes a pass reads, and the rate they are read at from there."""
+
+    share: Quantity
+    rate: Quantity
+
+
+def slow_share(f: float, gb_per_s: float) -> SlowShare:
+    """What a person says of a second memory: the share of the bytes in it, and its rate in GB/s."""
+    return SlowShare(
+        Quantity("share of the bytes read that is on the slower memory", f, Unit.SHARE, Origin.ASSUMED, "f"),
+        Quantity("rate of the slower memory", gb_per_s * 1e9, Unit.BYTES_PER_SECOND, Origin.ASSUMED, "B_slow"),
+    )
+
+
+def split_cost(slow: SlowShare, moved: Quantity, B_fast: Quantity) -> Quantity:
+    """f·W / B_slow − f·W / B_fast: what a pass that reads W bytes takes longer than were all in the fast memory."""
+    f, B_slow = slow.share, slow.rate
+    W_slow = arithmetic(
+        "bytes read from the slower memory", moved.value * f.value, Unit.BYTES, "W_slow", "f·W", (f, moved)
+    )
+    return arithmetic(
+        "what the slower memory adds",
+        W_slow.value / B_slow.value - W_slow.value / B_fast.value,
+        Unit.SECONDS,
+        "split",
+        "W_slow / B_slow − W_slow / B_fast",
+        (W_slow, B_slow, B_fast),
     )
 
 

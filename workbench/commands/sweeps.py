@@ -5,13 +5,20 @@ import os
 import sys
 from typing import Any
 
+from workbench.ceilings.split import slow_share
 from workbench.errors import SettingsError
 from workbench.experiments.gap.perturbation import perturbations
+from workbench.experiments.gap.verdict import with_verdict
 from workbench.experiments.probe import ProbeSettings
 from workbench.experiments.settings import BatchSettings, GapSettings, RunSettings, SweepSettings
+from workbench.gap_output import print_ladder
 from workbench.headless import run_gap, run_perturbation, run_probe, run_sweeps
 from workbench.output import Format, note
-from workbench.tracks import opened_on, track_settings
+from workbench.runs.ladder import DECODE, PREFILL
+from workbench.runs.row_ladder import Asked, VendorRates, row_ladder
+from workbench.runs.store import Store
+from workbench.runs.symptoms import ALIKE_BUT_THREADS, explained_rows
+from workbench.tracks import hardware_named, opened_on, track_settings
 
 
 def open_app(options: argparse.Namespace) -> int:
@@ -86,12 +93,19 @@ def _repeated(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def gap(options: argparse.Namespace) -> int:
-    """Take one pass apart, from its ceiling to its measured time, or vary what it is given."""
+    """Take one pass apart, from its ceiling to its measured time, or vary what it is given, or read kept rows."""
+    if (options.model is None) == (options.runs is None):
+        raise SettingsError("Name either a model, whose pass is measured, or a kept run with --run RUN, not both.")
+    if (options.slow_share is None) != (options.slow is None):
+        raise SettingsError("A slower memory is told by two figures: --slow-share SHARE and --slow GBPS.")
+    if options.runs is not None:
+        return _ladder_of_rows(options)
+    context = GapSettings.context if options.context is None else options.context
     settings = GapSettings(
         model=options.model,
         weights=options.weights[0],
-        context=options.context if options.prefill is None else options.prefill,
-        batch=options.batch,
+        context=context if options.prefill is None else options.prefill,
+        batch=GapSettings.batch if options.batch is None else options.batch,
         prefill=options.prefill is not None,
         seconds=options.seconds,
         levers=options.levers,
@@ -100,7 +114,32 @@ def gap(options: argparse.Namespace) -> int:
         device=options.device,
         threads=options.threads,
         track=RunSettings.track if options.track is None else opened_on(options.track).name,
+        slow_share=options.slow_share,
+        slow_gb_per_s=options.slow,
     )
     if options.perturb:
-        return run_perturbation(*perturbations(settings, options.context), options.format)
+        return run_perturbation(*perturbations(settings, context), options.format)
     return run_gap(settings, options.format)
+
+
+def _ladder_of_rows(options: argparse.Namespace) -> int:
+    """The ladder that kept rows show; of a run whose pass was taken apart, that ladder."""
+    with Store() as store:
+        runs = [store.run(name) for name in options.runs]
+        taken_apart = store.ladder(runs[0].run_id) if len(runs) == 1 else None
+        rows = explained_rows([(run, store.rows(run.run_id)) for run in runs], ALIKE_BUT_THREADS)
+    if taken_apart is not None:
+        print_ladder(runs[0], taken_apart, options.format)
+        return 0
+    asked = Asked(
+        DECODE if options.prefill is None else PREFILL,
+        options.context if options.prefill is None else options.prefill,
+        options.batch,
+    )
+    vendor = None
+    if options.track is not None:
+        device = hardware_named(options.track)
+        vendor = VendorRates(device.bandwidth, device.compute_for(rows[0].dtype))
+    slow = None if options.slow is None else slow_share(options.slow_share, options.slow)
+    print_ladder(runs[0], with_verdict(row_ladder(rows, asked, vendor, slow)), options.format)
+    return 0

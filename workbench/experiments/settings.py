@@ -103,6 +103,7 @@ class GapSettings(RunSettings):
 
     With `prefill` it is a prefill of `context` tokens of each. Measuring takes about `seconds`, five rounds at least.
     Afterwards the named `levers` are tried, and with `fastest_within` combinations of them for so many seconds.
+    `slow_share` of the bytes it reads lie on a slower memory of `slow_gb_per_s`, where a person knows that.
     """
 
     context: int = 256
@@ -111,6 +112,8 @@ class GapSettings(RunSettings):
     seconds: float = 30.0
     levers: tuple[str, ...] = ()
     fastest_within: float | None = None
+    slow_share: float | None = None
+    slow_gb_per_s: float | None = None
 
     @property
     def new_tokens(self) -> int:

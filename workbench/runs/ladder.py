@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from workbench.quantity import Quantity
 
 DECODE, PREFILL = "decode", "prefill"
+BELOW_VENDOR = "rates below the vendor's figures"
+SPLIT_MEMORY = "split memory"
+OTHER_LOAD = "other load on the machine"
 REMAINDER = "remainder"
 
 

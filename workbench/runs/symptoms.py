@@ -86,10 +86,12 @@ class SymptomLine:
 
 SHOWN_APART = ("why", "causes", "acts", "would_tell")
 """The fields of a line that are sentences, and stand under a table rather than in it."""
-_ALIKE = ("model", "weights", "quantisation", "dtype", "engine", "device", "threads", "machine")
+ALIKE_BUT_THREADS = ("model", "weights", "quantisation", "dtype", "engine", "device", "machine")
+ALIKE = (*ALIKE_BUT_THREADS, "threads")
+"""What rows that are read together must have in common."""
 
 
-def explained_rows(runs: Sequence[tuple[Run, Sequence[Row]]]) -> list[Row]:
+def explained_rows(runs: Sequence[tuple[Run, Sequence[Row]]], alike: Sequence[str] = ALIKE) -> list[Row]:
     """The rows of several runs, to be read together.
 
     Raises StoreError where there are none, or they are not of one model on one box and engine.
@@ -100,7 +102,7 @@ def explained_rows(runs: Sequence[tuple[Run, Sequence[Row]]]) -> list[Row]:
         raise StoreError(
             f"{names}: no rows, so there is nothing to explain. `workbench runs list` shows which have some."
         )
-    for name in _ALIKE:
+    for name in alike:
         values = list(dict.fromkeys(str(getattr(row, name)) for row in rows))
         if len(values) > 1:
             raise StoreError(

@@ -48,7 +48,7 @@ def key_line(pane: str, focused: Widget | None, busy: bool, has_run: bool) -> st
 def _keys_of_runs(runs: RunTable, busy: bool) -> list[str]:
     keys = ["x stop"] if busy else []
     if runs.selected is not None:
-        keys += ["enter open", "e export", "space mark"]
+        keys += ["enter open", "g gap", "e export", "space mark"]
     if len(runs.marked) == MOST_MARKED:
         keys.append("c compare")
     if runs.resumable and not busy:

@@ -24,7 +24,7 @@ from workbench.experiments.gap import gap as gap_module
 from workbench.experiments.gap import ladder as ladder_arithmetic
 from workbench.experiments.gap.gap import CHANGED, gap
 from workbench.experiments.gap.gap_plan import LEAST_ROUNDS
-from workbench.experiments.gap.ladder import BELOW_VENDOR
+from workbench.runs.ladder import BELOW_VENDOR, OTHER_LOAD
 from workbench.experiments.gap.parts import Dissection, InPlace, Part, Sample
 from workbench.experiments.measured_run import Load
 from workbench.experiments.plan import LoadPlan
@@ -124,17 +124,15 @@ def test_each_part_is_left_out_between_two_whole_passes_in_an_order_that_turns_w
         assert told == [*(f"alone {part}" for part in parts), "whole", *left_out, "in place"]
 
 
-def test_of_a_long_pass_only_what_can_be_told_is_left_out_and_two_share_their_whole_passes() -> None:
+def test_of_a_long_pass_only_what_can_be_told_is_left_out_and_three_share_their_whole_passes() -> None:
     full = ToldPass(times=10.0)
     ladder = ladders(events(loading(full)))[-1]
     asked = full.asked[: full.asked.index("in place")]
     assert [line for line in asked if not line.startswith("alone")] == [
         "whole",
-        *(f"without {part}" for part in (Part.ELEMENTWISE, Part.CACHE)),
+        *(f"without {part}" for part in (Part.ELEMENTWISE, Part.CACHE, Part.ATTENTION)),
         "whole",
-        *(f"without {part}" for part in (Part.ATTENTION, Part.HEAD)),
-        "whole",
-        f"without {Part.WEIGHTS}",
+        *(f"without {part}" for part in (Part.HEAD, Part.WEIGHTS)),
         "whole",
     ]
     sampling = next(rung for rung in ladder.rungs if rung.name == Part.SAMPLING)
@@ -181,7 +179,7 @@ def test_a_probe_that_found_a_quieter_box_sets_the_ceiling_and_the_rest_is_other
         )
     quiet = ladders(events())[-1]
     assert quiet.ceiling.value == pytest.approx(usual.ceiling.value / 2)
-    other = next(rung for rung in quiet.rungs if rung.name == ladder_arithmetic.OTHER_LOAD)
+    other = next(rung for rung in quiet.rungs if rung.name == OTHER_LOAD)
     assert other.time.value == pytest.approx(usual.ceiling.value / 2)
 
 

@@ -7,7 +7,8 @@ import pytest
 
 from tests.fakes import FAKE_PARTS_S, FakePass
 from workbench.experiments.gap.floors import Work, floor
-from workbench.experiments.gap.ladder import BELOW_VENDOR, FRAMEWORK, OTHER_LOAD, Rates, Round, ladder
+from workbench.experiments.gap.ladder import FRAMEWORK, Rates, Round, ladder
+from workbench.runs.ladder import BELOW_VENDOR, OTHER_LOAD
 from workbench.experiments.gap.parts import InPlace, Part, Sample
 from workbench.experiments.gap.verdict import Kind, kind, largest, suspects
 from workbench.quantity import Origin, Quantity, Unit

@@ -15,12 +15,10 @@ from workbench.experiments.gap.floors import Floor, Work, ceiling, floor
 from workbench.experiments.gap.parts import InPlace, Part, Sample
 from workbench.experiments.statistics import Interval, bootstrap_interval
 from workbench.quantity import Origin, Quantity, Unit, arithmetic
-from workbench.runs.ladder import REMAINDER, Ladder, Rung
+from workbench.runs.ladder import BELOW_VENDOR, OTHER_LOAD, REMAINDER, Ladder, Rung
 
 RESAMPLES = 200
 FRAMEWORK = "framework: dispatch and Python"
-OTHER_LOAD = "other load on the machine"
-BELOW_VENDOR = "rates below the vendor's figures"
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,13 @@
 """What a ladder says in one sentence: the largest cause, its share, and whether it is physics or a symptom."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from workbench.experiments.gap.ladder import BELOW_VENDOR, FRAMEWORK, OTHER_LOAD
+from workbench.experiments.gap.ladder import FRAMEWORK
 from workbench.experiments.gap.parts import Part
-from workbench.runs.ladder import REMAINDER, Ladder, Rung
+from workbench.runs.ladder import BELOW_VENDOR, OTHER_LOAD, REMAINDER, SPLIT_MEMORY, Ladder, Rung
+from workbench.runs.row_ladder import CONTEXT, FIXED, PROMPT, SEQUENCES, SQUARE
 
 PHYSICS_UP_TO, ORDINARY_UP_TO = 1.25, 2.0
 """Times the ceiling: what is left to gain below the first is little, from the second on something is wrong."""
@@ -68,6 +69,27 @@ SUSPECTS: Mapping[str, tuple[Suspect, ...]] = {
         Suspect("memory channels left empty, or a lower clock", "compare the modules and their speed with the manual"),
         Suspect("fewer threads than it takes to fill the memory", "probe: B by threads"),
     ),
+    SPLIT_MEMORY: (
+        Suspect("more bytes than the fast memory holds", "workbench fit: what a smaller type or context leaves free"),
+        Suspect("the wrong part lies on the slower memory", "put experts there, of which a step reads few"),
+    ),
+    FIXED: (
+        Suspect("kernels that don't reach B, or unpack quantised weights", "the same rows in another dtype or format"),
+        Suspect("the framework between the kernels", "a model half as deep: the fixed cost halves as well"),
+    ),
+    CONTEXT: (
+        Suspect("the engine copies or expands the cache in every step", "the same rows with a preallocated cache"),
+        Suspect("the attention kernel is slow in this dtype", "the same rows with another attention or cache type"),
+    ),
+    SEQUENCES: (
+        Suspect("products of few rows get little of C", "probe: the product rates of few rows"),
+        Suspect("each sequence is handled by itself", "the step's growth with short contexts alone"),
+    ),
+    PROMPT: (
+        Suspect("products run below C in this dtype", "probe: the product rates of the dtypes"),
+        Suspect("the prompt is taken in small pieces", "a larger batch of prompt tokens, where the engine has that"),
+    ),
+    SQUARE: (Suspect("attention holds all n × n scores", "an attention kernel that works in tiles"),),
     REMAINDER: (Suspect("work that no experiment here isolates", "a profiler's shares, which slow what they time"),),
 }
 """By rung, the likeliest first."""
@@ -94,6 +116,11 @@ def suspects(ladder: Ladder) -> tuple[Suspect, ...]:
     """What may be behind the largest rung."""
     rung = largest(ladder)
     return () if rung is None else SUSPECTS.get(rung.name, ())
+
+
+def with_verdict(ladder: Ladder) -> Ladder:
+    """The ladder with its sentence."""
+    return replace(ladder, verdict=verdict(ladder))
 
 
 def verdict(ladder: Ladder) -> str:

@@ -1,6 +1,6 @@
 """Gap: one pass from its ceiling to its measured time, rung by rung, what it comes to and what would act on it."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
@@ -11,11 +11,16 @@ from textual.containers import Horizontal, Vertical
 from textual.message import Message
 from textual.widgets import DataTable, Input, Static
 
-from workbench.experiments.gap.verdict import SUSPECTS, Kind, Suspect, kind, suspects
+from workbench.experiments.events import Finished
+from workbench.experiments.gap.verdict import SUSPECTS, Kind, Suspect, kind, suspects, with_verdict
 from workbench.experiments.settings import GapSettings, RunSettings
 from workbench.quantity import explain
 from workbench.runs.ladder import DECODE, PREFILL, Ladder, Rung
 from workbench.runs.ladder_record import fastest_words, ladder_lines, milliseconds
+from workbench.runs.row import Row
+from workbench.runs.row_ladder import Asked, row_ladder
+from workbench.runs.run import Run
+from workbench.runs.symptoms import ALIKE_BUT_THREADS, explained_rows
 from workbench.ui.live_run import LiveRun
 from workbench.ui.widgets.chart import ASCII, Markers
 from workbench.ui.widgets.choice import Choice
@@ -123,6 +128,13 @@ class GapPane(Vertical):
         fastest = None if ladder is None else ladder.fastest
         self._put("fastest", () if fastest is None else (fastest_words(fastest),))
         self._tell_evidence()
+
+    def show_rows(self, run: Run, rows: Sequence[Row]) -> None:
+        """Show the ladder that a kept run's rows give, of the phase chosen; raises StoreError where they give none."""
+        phase = self.query_one("#gap-phase", Choice).value
+        ladder = with_verdict(row_ladder(explained_rows([(run, rows)], ALIKE_BUT_THREADS), Asked(phase)))
+        of = RunSettings(model=run.model)
+        self.show(LiveRun(of, run=run, finished=Finished(run, run.status, note="from its rows"), ladder=ladder))
 
     def catch_up(self) -> None:
         """Nothing waits here: `show` is only called between timed windows."""

@@ -5,11 +5,12 @@ from collections.abc import Mapping
 from rich.text import Text
 from textual.widgets import DataTable
 
-from workbench.experiments.gap.ladder import BELOW_VENDOR, FRAMEWORK, OTHER_LOAD
+from workbench.experiments.gap.ladder import FRAMEWORK
 from workbench.experiments.gap.parts import Part
 from workbench.record import written
-from workbench.runs.ladder import Ladder, Rung
+from workbench.runs.ladder import BELOW_VENDOR, OTHER_LOAD, Ladder, Rung
 from workbench.runs.ladder_record import LadderLine, ladder_lines, milliseconds
+from workbench.runs.row_ladder import CONTEXT, FIXED, PROMPT, SEQUENCES, SQUARE
 from workbench.ui.widgets.waterfall import BLOCK_BARS, Bars, waterfall
 
 SHORT_NAMES: Mapping[str, str] = {
@@ -18,6 +19,11 @@ SHORT_NAMES: Mapping[str, str] = {
     FRAMEWORK: "framework",
     Part.SAMPLING: "sampling, loop",
     OTHER_LOAD: "other load",
+    FIXED: "fixed cost",
+    CONTEXT: "context, extra",
+    SEQUENCES: "sequences, extra",
+    PROMPT: "prompt, extra",
+    SQUARE: "n² term, extra",
 }
 """Of the rungs whose names are too long for a narrow terminal."""
 NARROW_NAME, WIDE_NAME, WIDE = 17, 35, 110
