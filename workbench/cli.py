@@ -338,9 +338,17 @@ def _add_gap(commands: Commands) -> None:
         "rungs and remainder add up to the measured time."
     )
     gap = _command(commands, "gap", _lazy("sweeps", "gap"), about, columns)
-    _add_model(gap)
-    gap.add_argument("--context", type=int, default=256, metavar="N", help="tokens each sequence holds; default 256")
-    gap.add_argument("--batch", type=int, default=1, metavar="N", help="sequences in the pass; default 1")
+    gap.add_argument("model", nargs="?", metavar="MODEL", help=f"{MODEL_HELP}; none with --run")
+    gap.add_argument(
+        "--run",
+        dest="runs",
+        nargs="+",
+        metavar="RUN",
+        help="the ladder that the rows of a kept run show, or of several of one model and box, and what they can't "
+        "tell: nothing is measured. --context, --batch and --prefill choose the row; default the largest",
+    )
+    gap.add_argument("--context", type=int, metavar="N", help="tokens each sequence holds; default 256")
+    gap.add_argument("--batch", type=int, metavar="N", help="sequences in the pass; default 1")
     gap.add_argument("--prefill", type=int, metavar="N", help="take a prefill of N tokens apart, not a decode step")
     gap.add_argument("--seconds", type=positive, default=30.0, metavar="S", help="of measuring, five rounds at least")
     gap.add_argument(
@@ -360,6 +368,10 @@ def _add_gap(commands: Commands) -> None:
     gap.add_argument("--fastest", action="store_true", help="search combinations of levers, keep the best as a preset")
     gap.add_argument("--within", type=positive, default=300.0, metavar="S", help="seconds of that search; default 300")
     gap.add_argument("--track", metavar="NAME", help="the hardware track whose vendor figures to begin from")
+    gap.add_argument(
+        "--slow-share", type=share, metavar="SHARE", help="of the bytes read, on a slower memory, as in 25%%"
+    )
+    gap.add_argument("--slow", type=positive, metavar="GBPS", help="GB/s of that slower memory")
     _add_loading(gap)
 
 
