@@ -2,7 +2,6 @@
 
 import argparse
 import logging
-import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
@@ -16,7 +15,7 @@ from workbench.errors import SettingsError, WorkbenchError, unknown_name
 from workbench.models.cache_types import CACHE_TYPE_BYTES, DEFAULT_CACHE_TYPE, cache_type
 from workbench.models.model import DTYPE_BYTES
 from workbench.numbers import at_least_zero, count, counts, positive, share, shares, whole_numbers
-from workbench.output import Format, note
+from workbench.output import Format, note, write_nowhere
 
 Command = Callable[[argparse.Namespace], int]
 
@@ -42,9 +41,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return INTERRUPTED_EXIT
     except BrokenPipeError:
         # The reader of the output has gone; closing it here keeps Python from complaining at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        write_nowhere(sys.stdout)
         return 0
     except OSError as error:
+        write_nowhere(sys.stdout)
         note(f"workbench: the output can't be written: {error.strerror or error}.")
         return OUTPUT_EXIT
 
@@ -408,13 +408,14 @@ def _add_selfcheck(commands: Commands) -> None:
 
 
 def _add_runs(commands: Commands) -> None:
-    about = "the runs kept: list, show, export, explain, compare, resume, delete"
+    about = "the runs kept: list, show, export, import, explain, compare, resume, delete"
     runs = commands.add_parser("runs", help=about, description="The runs kept.")
     actions = runs.add_subparsers(title="actions", metavar="ACTION", required=True)
     for name, function, about in (
         ("list", "list_runs", "all runs, the newest first"),
         ("show", "show", "one run's rows"),
         ("export", "export", "one run's rows as CSV"),
+        ("import", "import_results", "results of llama-bench or llama-batched-bench, in any of their formats, as runs"),
         ("explain", "explained", "which symptoms rows of a run show, the phase of each, and what acts on it"),
         ("compare", "compared", "two runs side by side, at the points both measured"),
         ("resume", "resume", "measure the missing points of a run that was interrupted"),
@@ -430,6 +431,8 @@ def _add_runs(commands: Commands) -> None:
             action.add_argument(
                 "runs", metavar="RUN", nargs="*", default=["last"], help="names, or last (the default), read together"
             )
+        elif name == "import":
+            _add_import(action)
         elif name == "delete":
             action.add_argument("run", metavar="RUN", help="its name, or last")
         elif name != "list":
@@ -442,6 +445,17 @@ def _add_runs(commands: Commands) -> None:
             )
         if name == "export":
             action.add_argument("--output", type=Path, metavar="PATH", help="a file; default standard output")
+
+
+def _add_import(action: argparse.ArgumentParser) -> None:
+    action.epilog = (
+        "A prefill (pp) and the steps (tg) that go on from as many tokens are one row; others stand alone. Without "
+        "--model and --hardware the rows have no ceiling."
+    )
+    action.add_argument("file", type=Path, metavar="FILE", help="csv, json, jsonl, md or sql; or the batched table")
+    action.add_argument("--model", metavar="MODEL", help=f"what was measured: {MODEL_HELP}, quantised as it was")
+    action.add_argument("--hardware", metavar="NAME", help="where: a device or a track, or this machine once probed")
+    action.add_argument("--again", action="store_true", help="although the same file was imported before")
 
 
 def _add_model(command: argparse.ArgumentParser) -> None:
@@ -540,6 +554,8 @@ def _log_to_file() -> None:
     from workbench.paths import log_file
 
     path = log_file()
+    # A log that can't be written, as on a full disk, must neither be told of line by line nor end what is logged.
+    logging.raiseExceptions = False
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         logging.basicConfig(filename=path, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")

@@ -76,6 +76,24 @@ def export(options: argparse.Namespace) -> int:
     return 0
 
 
+def import_results(options: argparse.Namespace) -> int:
+    """The results of another tool's file as runs; those of a file already imported only where asked again."""
+    from workbench.runs.importers.importing import import_file, words
+    from workbench.runs.importers.standing import standing
+
+    under = standing(options.model, options.hardware)
+    with Store() as store:
+        imported = import_file(store, options.file, under, again=options.again)
+        names = [run.run_id for run in imported.runs or imported.already]
+        kept = [listed(store.run(name)) for name in names]
+    print_records(kept, options.format)
+    for sentence in words(imported):
+        note(sentence)
+    if imported.already and not imported.runs:
+        note("--again imports it once more, under another --model or --hardware too.")
+    return 0
+
+
 def explained(options: argparse.Namespace) -> int:
     """The symptoms that the rows of one run, or of several together, show."""
     with Store() as store:

@@ -8,7 +8,7 @@ from workbench.errors import StoreError
 from workbench.experiments.statistics import Interval, Ratio, ratio_of_medians
 from workbench.quantity import Origin, Quantity, Unit
 from workbench.record import headed
-from workbench.runs.row import COLUMN, GAP, POINT_COLUMNS, Row, Samples, cell, quantity
+from workbench.runs.row import COLUMN, POINT_COLUMNS, Row, Samples, cell, quantity
 from workbench.runs.run import Run
 
 _LABELS = (
@@ -147,8 +147,8 @@ def _measured(sampled: Iterable[SampledRow]) -> dict[_Key, SampledRow]:
 
 
 def _has_figures(row: Row) -> bool:
-    """A prefill that was taken apart has a TTFT alone."""
-    return row.total_tokens_per_s is not None or (row.kind == GAP and row.ttft_ms is not None)
+    """A prefill that was taken apart, or that another tool timed by itself, has a TTFT alone."""
+    return row.total_tokens_per_s is not None or row.ttft_ms is not None
 
 
 def _differences(rows: Sequence[Row], other_rows: Sequence[Row]) -> Iterator[Difference]:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from textual.app import SystemCommand
 
+from workbench.ui.panes.runs import RunsPane
+
 if TYPE_CHECKING:
     from workbench.ui.app import WorkbenchApp
 
@@ -36,7 +38,15 @@ def commands(app: WorkbenchApp) -> Iterator[SystemCommand]:
     yield SystemCommand("Batch", "The live batch sweep (4)", partial(app.action_pane, "batch"))
     yield SystemCommand("Gap", "One pass from its ceiling to its measured time (5)", partial(app.action_pane, "gap"))
     yield SystemCommand("Runs", "Every run kept: open, compare, resume, export (6)", partial(app.action_pane, "runs"))
+    if not app.runner.busy:
+        about = "Results of llama-bench or llama-batched-bench as runs (i on the Runs pane)"
+        yield SystemCommand("Import a file", about, partial(_import, app))
     yield SystemCommand("Help", "Explain this pane (?)", app.action_help)
     yield SystemCommand("Chart markers", "Dots, or ASCII for fonts without them", app.action_markers)
     yield SystemCommand("Log", "Where errors and library output are written", app.action_log)
     yield SystemCommand("Quit", "Leave; rows are kept (q)", partial(app.leave, 0))
+
+
+def _import(app: WorkbenchApp) -> None:
+    app.action_pane("runs")
+    app.screen_stack[0].query_one(RunsPane).action_import()

@@ -53,4 +53,4 @@ def _keys_of_runs(runs: RunTable, busy: bool) -> list[str]:
         keys.append("c compare")
     if runs.resumable and not busy:
         keys.append("u resume")
-    return [*keys, "/ filter", "? help", "1 setup", "q quit"]
+    return [*keys, *([] if busy else ["i import"]), "/ filter", "? help", "1 setup", "q quit"]

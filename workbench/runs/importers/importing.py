@@ -1,7 +1,7 @@
 """Importing a file of another tool's results: one run for each set of settings in it, kept whole or not at all."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,20 @@ class Imported:
     def rows(self) -> int:
         """Of all its runs together."""
         return sum(run.rows for run in self.runs)
+
+
+def words(imported: Imported) -> Iterator[str]:
+    """What came of an import, in sentences."""
+    if not imported.runs:
+        names = ", ".join(run.run_id for run in imported.already)
+        yield f"This file is already imported, as {names}: nothing was added."
+        return
+    rows = "1 row" if imported.rows == 1 else f"{imported.rows:,} rows"
+    names = ", ".join(run.run_id for run in imported.runs[:MOST_NAMED])
+    more = len(imported.runs) - MOST_NAMED
+    yield f"{rows} imported as {names}{f' and {more:,} other runs' if more > 0 else ''}."
+    for note in imported.notes:
+        yield f"{note[:1].upper()}{note[1:]}."
 
 
 def import_file(store: Store, path: Path, under: Standing, *, again: bool = False) -> Imported:

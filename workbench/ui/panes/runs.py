@@ -12,6 +12,7 @@ from textual.widgets import DataTable, Input, Static
 
 from workbench.errors import StoreError
 from workbench.runs.compare import compare
+from workbench.runs.importers.importing import Imported, words
 from workbench.runs.listed import ListedRun, listed, matching
 from workbench.runs.run import Run, RunStatus
 from workbench.runs.store import Store, can_be_taken_over, owner_words
@@ -20,6 +21,7 @@ from workbench.ui.widgets.confirm import ConfirmScreen
 from workbench.ui.widgets.entry import Entry
 from workbench.ui.widgets.explanation import TextScreen
 from workbench.ui.widgets.field import field
+from workbench.ui.widgets.import_dialog import ImportDialog
 from workbench.ui.widgets.run_table import RunTable
 
 NONE_YET = "no runs yet · r on the Setup pane measures the first"
@@ -33,6 +35,7 @@ class RunsPane(Vertical):
         Binding("c", "compare", "Compare", show=False),
         Binding("g", "ladder", "Gap", show=False),
         Binding("u", "resume", "Resume", show=False),
+        Binding("i", "import", "Import", show=False),
         Binding("d", "delete", "Delete", show=False),
         Binding("escape", "to_table", show=False),
     ]
@@ -144,6 +147,19 @@ class RunsPane(Vertical):
             self._say("The runs can't be compared", str(error), is_error=True)
             return
         self.app.push_screen(ComparisonScreen(comparison))
+
+    def action_import(self) -> None:
+        """Ask for a file of another tool's results, and what they were measured with."""
+        if any(run.status == "running" for run in self._runs):
+            self._say("A measurement is running", "Reading a file would disturb it. x stops it, where it was begun.")
+            return
+
+        def told(imported: Imported | None) -> None:
+            if imported is not None:
+                self.look_again()
+                self._say("Imported" if imported.runs else "Already imported", "\n".join(words(imported)))
+
+        self.app.push_screen(ImportDialog(), told)
 
     def action_resume(self) -> None:
         """Measure what is missing of the run under the cursor."""
