@@ -23,7 +23,7 @@ from workbench.experiments.gap.ladder import Rates, Round, ladder
 from workbench.experiments.gap.parts import Dissection, Part, Sample
 from workbench.experiments.gap.trying import find_fastest, try_levers
 from workbench.experiments.gap.variant import Variant
-from workbench.experiments.gap.verdict import verdict
+from workbench.experiments.gap.verdict import with_verdict
 from workbench.experiments.gap.winner import save_winner
 from workbench.experiments.measured_run import Around, Load, MeasuredRun, measured_run, point_row
 from workbench.experiments.settings import GapSettings
@@ -205,8 +205,7 @@ def _ladder(
         rounds,
         _rates(sweep, rounds, taken),
     )
-    found = replace(found, notes=notes)
-    return replace(found, verdict=verdict(found))
+    return with_verdict(replace(found, notes=notes))
 
 
 def _rates(sweep: MeasuredRun[GapPlan], rounds: Sequence[Round], taken: Sequence[BoxRates]) -> Rates:
