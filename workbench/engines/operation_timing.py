@@ -12,6 +12,7 @@ import torch
 import transformers
 from transformers import initialization
 
+from workbench.ceilings.memory_fit import FLOAT32_BYTES
 from workbench.engines import narrow
 from workbench.engines.device import choose_device, device_name, synchroniser
 from workbench.engines.loading import language_class
@@ -20,7 +21,7 @@ from workbench.experiments.settings import RunSettings
 from workbench.hardware.heap import give_back_heap
 from workbench.hardware.machine import available_bytes, this_machine, usable_cores
 from workbench.hardware.probe.operations import OperationBench
-from workbench.hardware.timings import FRAMEWORK, Conditions, Operation, Task, Timing
+from workbench.hardware.timings import Conditions, Operation, Task, Timing
 from workbench.models.matrices import FEED_FORWARD
 from workbench.models.model import KvKind, KvLayer, Model
 from workbench.models.tensors import ROUTED
@@ -41,8 +42,12 @@ PASSES_S = 1.2
 FEW_LAYERS, MORE_LAYERS = 2, 6
 """Layers of the two narrow networks whose difference is what a layer costs the framework."""
 NARROW_STEPS = 24
+LEAST_S = 1e-7
+"""What the framework takes at least: the difference of two times may come to nothing."""
 EVICTED_BYTES = 16_000_000
 """Read between a narrow network's layers, so that code and small tensors are as cold as wide weights leave them."""
+EXPERTS_WEIGHTS = "gate_up_proj"
+"""What the model classes of transformers name the first of their routed experts' weights."""
 POLICY = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
 
 
@@ -75,9 +80,9 @@ def time_operations(
     device = choose_device(settings.device)
     size = min(working_bytes(model), int(FREE_SHARE * available_bytes()))
     dtype = getattr(torch, settings.dtype)
-    bench = OperationBench(device, dtype, size, under.threads, synchroniser(device), _experts(model, dtype, device))
+    bench = OperationBench(device, dtype, size, under.threads, synchroniser(device), _experts(model, dtype))
     try:
-        yield _framework(model, under, device, bench, cancel)
+        yield _framework(model, under, device, cancel)
         for each in passes:
             cancel.check()
             seconds = _passes(bench, each, cancel)
@@ -108,72 +113,72 @@ def _passes(bench: OperationBench, timed: Pass, cancel: CancelToken) -> Mapping[
     return found
 
 
-def _framework(
-    model: Model, under: Conditions, device: torch.device, bench: OperationBench, cancel: CancelToken
-) -> tuple[Timing, ...]:
+def _framework(model: Model, under: Conditions, device: torch.device, cancel: CancelToken) -> tuple[Timing, ...]:
     """What a layer of the model's class costs besides its operations, and a step besides its layers.
 
     From two networks of negligible width, less the same operations timed one by one.
     """
-    few, more = (
-        _narrow_step(model, under.dtype, layers, device, bench, cancel) for layers in (FEW_LAYERS, MORE_LAYERS)
-    )
+    few = _narrow_step(model, under, FEW_LAYERS, device, cancel)
+    more = _narrow_step(model, under, MORE_LAYERS, device, cancel)
     if few is None or more is None:
         return ()
     each = [(b - a) / (MORE_LAYERS - FEW_LAYERS) for a, b in zip(few, more, strict=True)]
     once = [a - FEW_LAYERS * layer for a, layer in zip(few, each, strict=True)]
-    floor = 1e-7
     cells = ((Task.LAYER, each), (Task.STEP, once))
     return tuple(
-        Timing(Operation(task, 1, family=model.architecture), under, 0, tuple(max(floor, s) for s in samples), now())
+        Timing(Operation(task, 1, family=model.architecture), under, 0, tuple(max(LEAST_S, s) for s in samples), now())
         for task, samples in cells
     )
 
 
 def _narrow_step(
-    model: Model, dtype: str, layers: int, device: torch.device, bench: OperationBench, cancel: CancelToken
+    model: Model, under: Conditions, layers: int, device: torch.device, cancel: CancelToken
 ) -> list[float] | None:
     """Seconds of steps of a narrow network of so many layers beyond its operations, in a few samples."""
-    network = _narrow_network(model, dtype, layers, device)
+    network = _narrow_network(model, under.dtype, layers, device)
     if network is None:
         return None
-    operations = [op for op in _operations_of(narrow_model(model, network, layers)) if op.task not in FRAMEWORK]
-    evicted = torch.full((EVICTED_BYTES // 4,), 0.5)
+    dtype, synchronise = getattr(torch, under.dtype), synchroniser(device)
+    bench = OperationBench(device, dtype, EVICTED_BYTES, under.threads, synchronise, _routed_module(network))
+    step = decode_step(narrow_model(model, network, layers), narrow.CONTEXT)
+    evicted = torch.full((EVICTED_BYTES // FLOAT32_BYTES,), 0.5, device=device)
     spent = 0.0
 
     def evict(*_: object) -> None:
         nonlocal spent
         start = time.perf_counter()
         evicted.sum()
+        synchronise()
         spent += time.perf_counter() - start
 
-    hooked = max((list(m) for m in network.modules() if isinstance(m, torch.nn.ModuleList)), key=len)
-    for layer in hooked:
+    def operations_s() -> float:
+        total = 0.0
+        for operations in (*step.layers, step.ends):
+            evict()
+            seconds = bench.seconds(operations)
+            total += sum(seconds.get(operation, 0.0) for operation in operations)
+        return total
+
+    for layer in max((list(m) for m in network.modules() if isinstance(m, torch.nn.ModuleList)), key=len):
         layer.register_forward_pre_hook(evict)
     samples: list[float] = []
     with torch.inference_mode():
         ids = torch.zeros((1, narrow.CONTEXT), dtype=torch.long, device=device)
         out = network(input_ids=ids, use_cache=True)
-        cache = out["cache"] if "cache" in out else out["past_key_values"]
         name = "cache" if "cache" in out else "past_key_values"
-        token = ids[:, :1]
+        cache, token = out[name], ids[:, :1]
         for number in range(NARROW_STEPS + 2):
             cancel.check()
-            spent = 0.0
-            start = time.perf_counter()
+            spent, start = 0.0, time.perf_counter()
             out = network(input_ids=token, use_cache=True, **{name: cache})
             token = out.logits[:, -1:].argmax(-1)
+            synchronise()
             whole = time.perf_counter() - start - spent
-            alone = bench.seconds(operations)
+            alone = operations_s()
             if number >= 2:
-                samples.append(whole - sum(alone[operation] for operation in operations))
+                samples.append(whole - alone)
     third = len(samples) // 3
     return [median(samples[i * third : (i + 1) * third]) for i in range(3)]
-
-
-def _operations_of(model: Model) -> list[Operation]:
-    step = decode_step(model, narrow.CONTEXT)
-    return [operation for layer in (*step.layers, step.ends) for operation in layer]
 
 
 def _narrow_network(model: Model, dtype: str, layers: int, device: torch.device) -> Any | None:
@@ -195,18 +200,20 @@ def _narrow_network(model: Model, dtype: str, layers: int, device: torch.device)
         return None
 
 
-def _experts(model: Model, dtype: torch.dtype, device: torch.device) -> torch.nn.Module | None:
-    """The routed experts of one layer of the model's class, without memory for their weights yet."""
+def _experts(model: Model, dtype: torch.dtype) -> torch.nn.Module | None:
+    """The routed experts of a layer of the model's class, without memory for their weights yet."""
     if not model.routed_expert_bytes or model.config is None:
         return None
     config = known_settings(model.config, model.source)
-    chosen = language_class(model, config)
     with torch.device("meta"), initialization.no_init_weights():
-        built = chosen.from_config(config, dtype=dtype)
-    found = (
-        module for module in built.modules() if isinstance(getattr(module, "gate_up_proj", None), torch.nn.Parameter)
+        return _routed_module(language_class(model, config).from_config(config, dtype=dtype))
+
+
+def _routed_module(network: torch.nn.Module) -> torch.nn.Module | None:
+    modules = (
+        module for module in network.modules() if EXPERTS_WEIGHTS in dict(module.named_parameters(recurse=False))
     )
-    return next(found, None)
+    return next(modules, None)
 
 
 def narrow_model(model: Model, network: Any, layers: int) -> Model:

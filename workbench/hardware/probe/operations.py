@@ -23,7 +23,7 @@ MOST_CACHE_BYTES = 1_500_000_000
 class OperationBench:
     """Runs operations on one device, in the thread that asks; weights come from one array, the next after the last.
 
-    `experts` are the routed experts of a layer of the model's class, whose weights are put in their place for each call.
+    `experts` are the routed experts of a layer of the model's class, whose weights are put in place for each call.
     """
 
     def __init__(
