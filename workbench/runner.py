@@ -7,7 +7,17 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 from workbench.errors import StoreError, WorkbenchError
-from workbench.experiments.events import Calibrated, Event, Finished, LadderMeasured, PointFailed, RowMeasured, Started
+from workbench.experiments.events import (
+    Calibrated,
+    Event,
+    Finished,
+    LadderMeasured,
+    OperationsTimed,
+    PointFailed,
+    PointsForetold,
+    RowMeasured,
+    Started,
+)
 from workbench.hardware.heap import share_one_heap
 from workbench.runs import owner
 from workbench.runs.run import RunStatus
@@ -65,6 +75,10 @@ def drive(experiment: Experiment, cancel: CancelToken, store: Store, listener: L
                 case RowMeasured() | PointFailed():
                     store.add_row(event.row, event.samples)
                     rows += 1
+                case OperationsTimed(timings):
+                    store.keep_timings(timings)
+                case PointsForetold(run_id, points):
+                    store.keep_predictions(run_id, points)
                 case LadderMeasured():
                     store.keep_ladder(event.run_id, event.ladder)
                 case Calibrated():

@@ -51,15 +51,21 @@ EXPERTS_WEIGHTS = "gate_up_proj"
 POLICY = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
 
 
-def conditions(settings: RunSettings) -> Conditions:
-    """What the operations of a run with these settings would be timed under."""
+def conditions(settings: RunSettings) -> Conditions | None:
+    """What the operations of a run with these settings would be timed under.
+
+    None on an accelerator, which begins one operation while it still runs the last: alone each takes longer there.
+    """
+    device = choose_device(settings.device)
+    if device.type != "cpu":
+        return None
     try:
         policy = POLICY.read_text().strip()
     except OSError:
         policy = ""
     return Conditions(
         machine=str(this_machine()),
-        device=device_name(choose_device(settings.device)),
+        device=device_name(device),
         dtype=settings.dtype,
         threads=settings.threads or usable_cores(),
         versions=f"{transformers.__version__}, torch {torch.__version__}",
@@ -76,8 +82,9 @@ def time_operations(
     settings: RunSettings, model: Model, passes: Sequence[Pass], cancel: CancelToken
 ) -> Iterator[tuple[Timing, ...]]:
     """The cells of each pass in turn, and those of the framework first; raises Cancelled between passes."""
-    under = conditions(settings)
-    device = choose_device(settings.device)
+    under, device = conditions(settings), choose_device(settings.device)
+    if under is None:
+        return
     size = min(working_bytes(model), int(FREE_SHARE * available_bytes()))
     dtype = getattr(torch, settings.dtype)
     bench = OperationBench(device, dtype, size, under.threads, synchroniser(device), _experts(model, dtype))

@@ -3,7 +3,9 @@
 from dataclasses import dataclass
 
 from workbench.hardware.calibration import Calibration, Cell
+from workbench.hardware.timings import Timing
 from workbench.quantity import Quantity
+from workbench.runs.foretold import Foretold
 from workbench.runs.ladder import Ladder
 from workbench.runs.row import Row, Samples
 from workbench.runs.run import Run, RunStatus
@@ -20,7 +22,8 @@ class Started:
 class PointFloor:
     """One point from arithmetic, before it is measured: the least time of its prefill and of each decode step.
 
-    Both are of all `batch` sequences together. `predicted_step` is what to expect of a step, rather than a bound: its
+    Both are of all `batch` sequences together. `predicted_ttft` and `predicted_step` are from operations timed one by
+    one where they were; else `predicted_step` is what to expect of a step, rather than a bound: its
     operations at the rate this box gives that many rows, None where no probe has found that. `memory_bytes` is the
     memory of the whole process.
     """
@@ -29,6 +32,7 @@ class PointFloor:
     ttft: Quantity
     tpot: Quantity
     batch: int = 1
+    predicted_ttft: Quantity | None = None
     predicted_step: Quantity | None = None
     memory_bytes: int | None = None
 
@@ -110,6 +114,31 @@ class LadderMeasured:
     ladder: Ladder
 
 
+@dataclass(frozen=True)
+class OperationsTimed:
+    """Operations of a pass timed one by one, from which times are predicted."""
+
+    timings: tuple[Timing, ...]
+
+
+@dataclass(frozen=True)
+class PointsForetold:
+    """What is predicted of each point of a run, before anything of it is measured."""
+
+    run_id: str
+    points: tuple[Foretold, ...]
+
+
 Event = (
-    Started | Predicted | Progress | RowMeasured | PointFailed | Finished | CellMeasured | Calibrated | LadderMeasured
+    Started
+    | OperationsTimed
+    | PointsForetold
+    | Predicted
+    | Progress
+    | RowMeasured
+    | PointFailed
+    | Finished
+    | CellMeasured
+    | Calibrated
+    | LadderMeasured
 )

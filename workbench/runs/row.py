@@ -52,6 +52,11 @@ def _interval(heading: str, figure: str, end: str) -> Any:
     return _figure(heading, meaning, unit=Unit.MILLISECONDS, in_batch=in_step)
 
 
+def _predicted_end(heading: str, figure: str, end: str) -> Any:
+    meaning = f"{end} end of the interval predicted to hold 80 % of the measurements of {figure}"
+    return _figure(f"predicted {heading}", meaning, unit=Unit.MILLISECONDS, origin=Origin.ARITHMETIC)
+
+
 _ARITHMETIC: Mapping[str, Any] = {"origin": Origin.ARITHMETIC}
 _SIX_LABELS = ("model", "quantisation", "dtype", "engine", "machine")
 
@@ -342,6 +347,12 @@ class Row:
         "timings discarded and taken again, because the process or the machine stood still meanwhile",
         **_ARITHMETIC,
     )
+
+    predicted_ttft_low_ms: float | None = _predicted_end("TTFT from", "TTFT", "low")
+    predicted_ttft_high_ms: float | None = _predicted_end("TTFT to", "TTFT", "high")
+    predicted_tpot_low_ms: float | None = _predicted_end("TPOT from", "TPOT", "low")
+    predicted_tpot_high_ms: float | None = _predicted_end("TPOT to", "TPOT", "high")
+    predicted_from: str | None = _figure("predicted from", "what the predictions rest on")
 
     def __post_init__(self) -> None:
         for name in _SIX_LABELS:

@@ -4,6 +4,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from operator import attrgetter
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -12,8 +13,10 @@ import msgspec
 
 from workbench.errors import StoreError, unknown_name
 from workbench.hardware.calibration import Calibration
+from workbench.hardware.timings import Conditions, Timing
 from workbench.paths import data_folder
 from workbench.runs import owner
+from workbench.runs.foretold import Foretold
 from workbench.runs.ladder import Ladder
 from workbench.runs.row import COLUMNS, Row, Samples
 from workbench.runs.run import Run, RunStatus
@@ -104,12 +107,10 @@ class Store:
     def _insert_rows(self, rows: Iterable[tuple[Row, Samples]]) -> None:
         names = [column.name for column in COLUMNS]
         marks = ", ".join("?" * (len(names) + 1))
+        values_of = attrgetter(*names)
         self._connection.executemany(
             f"INSERT INTO rows ({', '.join(names)}, samples) VALUES ({marks})",
-            (
-                [*(_storable(getattr(row, name)) for name in names), msgspec.json.encode(samples).decode()]
-                for row, samples in rows
-            ),
+            ([*map(_storable, values_of(row)), msgspec.json.encode(samples).decode()] for row, samples in rows),
         )
 
     def resume_run(self, run: Run) -> None:
@@ -208,6 +209,57 @@ class Store:
             return msgspec.json.decode(found["data"], type=Ladder)
         except msgspec.DecodeError:
             return None
+
+    def keep_predictions(self, run_id: str, predictions: Iterable[Foretold]) -> None:
+        """Commit what is predicted of a run's points; what was predicted of one before stays as it was."""
+        with self._transaction():
+            self._connection.executemany(
+                "INSERT OR IGNORE INTO predictions (run_id, prompt_tokens, batch, data) VALUES (?, ?, ?, ?)",
+                [(run_id, p.prompt_tokens, p.batch, msgspec.json.encode(p).decode()) for p in predictions],
+            )
+
+    def predictions(self, run_id: str) -> list[Foretold]:
+        """What was predicted of a run's points."""
+        with self._explained("read"):
+            found = self._connection.execute("SELECT data FROM predictions WHERE run_id = ?", (run_id,)).fetchall()
+        return [msgspec.json.decode(record["data"], type=Foretold) for record in found]
+
+    def keep_timings(self, timings: Iterable[Timing]) -> None:
+        """Commit timed operations, each in the place of its earlier timing under the same conditions."""
+        with self._transaction():
+            self._connection.executemany(
+                "INSERT OR REPLACE INTO timings (conditions, operation, working_bytes, data) VALUES (?, ?, ?, ?)",
+                [
+                    (
+                        *(msgspec.json.encode(part).decode() for part in (t.conditions, t.operation)),
+                        t.working_bytes,
+                        msgspec.json.encode(t).decode(),
+                    )
+                    for t in timings
+                ],
+            )
+
+    def timings(self, conditions: Conditions) -> list[Timing]:
+        """The operations timed under these conditions."""
+        with self._explained("read"):
+            found = self._connection.execute(
+                "SELECT data FROM timings WHERE conditions = ?", (msgspec.json.encode(conditions).decode(),)
+            ).fetchall()
+        return [msgspec.json.decode(record["data"], type=Timing) for record in found]
+
+    def timed_conditions(self) -> list[Conditions]:
+        """All conditions that operations were timed under."""
+        with self._explained("read"):
+            found = self._connection.execute("SELECT DISTINCT conditions FROM timings").fetchall()
+        return [msgspec.json.decode(record["conditions"], type=Conditions) for record in found]
+
+    def predicted_rows(self, machine: str) -> list[Row]:
+        """A machine's rows that carry a prediction from timed operations, the newest first."""
+        with self._explained("read"):
+            found = self._connection.execute(
+                "SELECT * FROM rows WHERE machine = ? AND predicted_from IS NOT NULL ORDER BY rowid DESC", (machine,)
+            ).fetchall()
+        return [_row(record) for record in found]
 
     def end_run(self, run_id: str, status: RunStatus, note: str = "") -> None:
         """Commit how a run of this process ended; one that was taken over stays as it is."""
@@ -339,6 +391,15 @@ class Store:
                 " taken_at TEXT NOT NULL, data TEXT NOT NULL)"
             )
             self._connection.execute("CREATE TABLE IF NOT EXISTS ladders (run_id TEXT PRIMARY KEY, data TEXT NOT NULL)")
+            self._connection.execute(
+                "CREATE TABLE IF NOT EXISTS predictions (run_id TEXT NOT NULL, prompt_tokens INTEGER NOT NULL,"
+                " batch INTEGER NOT NULL, data TEXT NOT NULL, PRIMARY KEY (run_id, prompt_tokens, batch))"
+            )
+            self._connection.execute(
+                "CREATE TABLE IF NOT EXISTS timings (conditions TEXT NOT NULL, operation TEXT NOT NULL,"
+                " working_bytes INTEGER NOT NULL, data TEXT NOT NULL,"
+                " PRIMARY KEY (conditions, operation, working_bytes))"
+            )
             self._connection.execute("CREATE INDEX IF NOT EXISTS rows_of_run ON rows (run_id)")
             for table, column in self._missing_columns():
                 self._connection.execute(f"ALTER TABLE {table} ADD COLUMN {column}")
@@ -380,7 +441,7 @@ class Store:
 
 def _storable(value: Any) -> Any:
     """The value, a count beyond the store's whole numbers as a floating one: what a refused point would have needed."""
-    return float(value) if isinstance(value, int) and abs(value) > LARGEST_WHOLE else value
+    return float(value) if type(value) is int and abs(value) > LARGEST_WHOLE else value
 
 
 def check_resumable(run: Run) -> None:

@@ -70,6 +70,8 @@ class OperationBench:
         match operation.task:
             case Task.PRODUCT:
                 return self._product(operation)
+            case Task.LAST:
+                return self._last(operation)
             case Task.ATTEND:
                 return self._attention(operation, call)
             case Task.EXPERTS:
@@ -83,6 +85,12 @@ class OperationBench:
         rows = self._values(1, operation.rows, operation.shape[1])
         weight = self._next(*operation.shape)
         return lambda: torch.nn.functional.linear(rows, weight)
+
+    def _last(self, operation: Operation) -> Run:
+        """The head on the last of some rows as a view of them all, for which torch 2.13 lays the weights out anew."""
+        last = self._values(1, operation.rows, operation.shape[1])[:, -1:, :]
+        weight = self._next(*operation.shape)
+        return lambda: torch.nn.functional.linear(last, weight)
 
     def _routed(self, operation: Operation) -> Run:
         """Tokens through the experts drawn for each, uniformly."""

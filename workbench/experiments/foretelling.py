@@ -1,0 +1,219 @@
+"""Predicting a run's points before anything of it is measured: operations that matter are timed, and summed."""
+
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from workbench.experiments.batch_plan import BatchPlan
+from workbench.experiments.events import Event, OperationsTimed, PointsForetold, Progress
+from workbench.experiments.plan import LoadPlan, Plan, middle_context
+from workbench.experiments.settings import RunSettings
+from workbench.hardware.machine import this_machine
+from workbench.hardware.timings import Conditions, Table, Timing
+from workbench.models.model import Model
+from workbench.predictions.ledger import Entry, Phase, entries, spread
+from workbench.predictions.passes import Pass, can_be_predicted, decode_step, prefill
+from workbench.predictions.prediction import Prediction, predicted
+from workbench.quantity import Quantity
+from workbench.runner import CancelToken
+from workbench.runs.foretold import Foretold
+from workbench.runs.store import Store
+
+FRESH = timedelta(minutes=10)
+"""A cell as old as this is timed again before a run: a shared box is another one an hour later."""
+
+
+class OperationTimer(Protocol):
+    """Times operations on one device, in the thread that measures."""
+
+    def conditions(self, settings: RunSettings) -> Conditions | None:
+        """What operations of such a run are timed under; None on a device where they can't be timed one by one."""
+
+    def working_bytes(self, model: Model) -> int:
+        """Weights that timed products go over in turn."""
+
+    def time(
+        self, settings: RunSettings, model: Model, passes: Sequence[Pass], cancel: CancelToken
+    ) -> Iterator[tuple[Timing, ...]]:
+        """The framework's cells first, then those of each pass in turn."""
+
+
+class TransformersTimer:
+    """Times them with torch as transformers' model classes run them; torch is imported when it is first asked."""
+
+    def conditions(self, settings: RunSettings) -> Conditions | None:
+        """As the protocol has it."""
+        from workbench.engines import operation_timing
+
+        return operation_timing.conditions(settings)
+
+    def working_bytes(self, model: Model) -> int:
+        """As the protocol has it."""
+        from workbench.engines import operation_timing
+
+        return operation_timing.working_bytes(model)
+
+    def time(
+        self, settings: RunSettings, model: Model, passes: Sequence[Pass], cancel: CancelToken
+    ) -> Iterator[tuple[Timing, ...]]:
+        """As the protocol has it."""
+        from workbench.engines import operation_timing
+
+        yield from operation_timing.time_operations(settings, model, passes, cancel)
+
+
+@dataclass(frozen=True)
+class PointPasses:
+    """A point's two passes, where they are predicted: its prefill, and its middle decode step."""
+
+    prompt_tokens: int
+    batch: int
+    prefill: Pass | None
+    step: Pass
+
+    @property
+    def passes(self) -> Iterator[Pass]:
+        """Both, the step first."""
+        yield self.step
+        if self.prefill is not None:
+            yield self.prefill
+
+
+@dataclass(frozen=True)
+class PointPrediction:
+    """What is predicted of a point; None where nothing can be."""
+
+    ttft: Prediction | None
+    tpot: Prediction | None
+
+    def foretold(self, at: PointPasses) -> Foretold:
+        """The same as it is kept."""
+        return Foretold(
+            at.prompt_tokens,
+            at.batch,
+            *_milliseconds(self.ttft),
+            *_milliseconds(self.tpot),
+            source="" if self.tpot is None else self.tpot.time.source,
+        )
+
+
+def _milliseconds(of: Prediction | None) -> tuple[float | None, float | None, float | None]:
+    return (None, None, None) if of is None else (of.seconds * 1e3, of.low_s * 1e3, of.high_s * 1e3)
+
+
+def point_passes(planned: LoadPlan) -> tuple[PointPasses, ...]:
+    """The passes of each point of a run; none of a model whose operations aren't known, nor of other experiments."""
+    model = planned.resident
+    if not can_be_predicted(model):
+        return ()
+    match planned:
+        case Plan(settings=settings):
+            return tuple(
+                PointPasses(n, 1, prefill(model, n), decode_step(model, middle_context(n, settings.new_tokens)))
+                for n in settings.prompts
+            )
+        case BatchPlan(settings=settings):
+            return tuple(
+                PointPasses(
+                    at.context,
+                    at.batch,
+                    None,
+                    decode_step(model, middle_context(at.context, settings.new_tokens), at.batch),
+                )
+                for at in planned.points
+                if planned.need_at(at).total <= planned.available
+            )
+    return ()
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """A run's predictions by prompt length or context, and batch: as they are kept, and with what they rest on."""
+
+    kept: Mapping[tuple[int, int], Foretold]
+    figures: Mapping[tuple[int, int], PointPrediction]
+
+    def columns(self, prompt_tokens: int, batch: int = 1) -> Mapping[str, object]:
+        """The columns of a point's row; empty where nothing was predicted of it."""
+        found = self.kept.get((prompt_tokens, batch))
+        return {} if found is None else found.columns
+
+    def ttft(self, prompt_tokens: int) -> Quantity | None:
+        """The time predicted of a prefill."""
+        found = self.figures.get((prompt_tokens, 1))
+        return None if found is None or found.ttft is None else found.ttft.time
+
+    def step(self, prompt_tokens: int, batch: int = 1) -> Quantity | None:
+        """The time predicted of a decode step."""
+        found = self.figures.get((prompt_tokens, batch))
+        return None if found is None or found.tpot is None else found.tpot.time
+
+
+NONE_MADE = Predictions({}, {})
+
+
+def foretell(
+    planned: LoadPlan,
+    run_id: str,
+    timer: OperationTimer,
+    store: Callable[[], Store],
+    cancel: CancelToken,
+    *,
+    renew: bool | None = None,
+) -> Generator[Event, None, Predictions]:
+    """Time the operations that the run's points lack, and sum each point's; what was kept of it before stays.
+
+    `renew` times all of them again whatever their age, or with False only those that were never timed.
+    Raises Cancelled.
+    """
+    points, settings, model = point_passes(planned), planned.settings, planned.resident
+    under = timer.conditions(settings) if points else None
+    if under is None:
+        return NONE_MADE
+    with store() as opened:
+        earlier = {(p.prompt_tokens, p.batch): p for p in opened.predictions(run_id)}
+        known, ledger = opened.timings(under), entries(opened.predicted_rows(str(this_machine())))
+    W = timer.working_bytes(model)
+    lacking = _lacking(points, Table(_recent(known, renew)), W)
+    timed: list[Timing] = []
+    if lacking:
+        yield Progress(f"timing the operations of {model.name}, from which its times are predicted")
+        for cells in timer.time(settings, model, lacking, cancel):
+            timed += cells
+            yield OperationsTimed(cells)
+    table = Table((*timed, *known))
+    made = {(at.prompt_tokens, at.batch): predict_point(at, table, W, ledger, model.name) for at in points}
+    kept = {
+        (at.prompt_tokens, at.batch): made[at.prompt_tokens, at.batch].foretold(at)
+        for at in points
+        if made[at.prompt_tokens, at.batch].tpot is not None
+    } | earlier
+    if run_id:
+        yield PointsForetold(run_id, tuple(kept.values()))
+    return Predictions(kept, made)
+
+
+def predict_point(at: PointPasses, table: Table, W: int, ledger: Sequence[Entry], model: str) -> PointPrediction:
+    """Both times of a point, their intervals as wide as other models' misses."""
+    ttft = at.prefill and predicted(at.prefill, table, W, spread(ledger, Phase.PREFILL, model))
+    return PointPrediction(ttft, predicted(at.step, table, W, spread(ledger, Phase.DECODE, model)))
+
+
+def _recent(known: Iterable[Timing], renew: bool | None) -> Iterator[Timing]:
+    """The cells that need no renewal."""
+    since = datetime.now().astimezone() - FRESH
+    for timing in known:
+        if renew is False or (renew is None and datetime.fromisoformat(timing.taken_at) >= since):
+            yield timing
+
+
+def _lacking(points: Sequence[PointPasses], table: Table, W: int) -> list[Pass]:
+    """The passes with an operation that has no cell of its own, each once."""
+    found: dict[Pass, None] = {}
+    for at in points:
+        for each in at.passes:
+            estimates = (table.estimate(operation, W) for operation in each.counts)
+            if not all(estimate is not None and estimate.timed for estimate in estimates):
+                found[each] = None
+    return list(found)
