@@ -13,6 +13,7 @@ from textual.screen import Screen
 
 from workbench.errors import WorkbenchError
 from workbench.experiments.probe import ProbeSettings, probe
+from workbench.experiments.settings import GapSettings
 from workbench.paths import log_file, resource
 from workbench.runs.export import run_csv_text, write_text
 from workbench.runs.store import Store
@@ -84,7 +85,7 @@ class WorkbenchApp(MeasuringApp):
         """Measure what is missing of a kept run."""
         ready = partial(rest_of, message.run_id, self._load, self.window)
         if not self._begin_run("The run can't be resumed", ready) and not self.runner.busy:
-            self.frame.runs.look_again()
+            self.frame.runs_pane.look_again()
 
     def _begin_run(self, refusal: str, ready: Callable[[], ReadyRun]) -> bool:
         """Start a run where none is under way and nothing forbids it, else say why not; whether it was started."""
@@ -101,7 +102,7 @@ class WorkbenchApp(MeasuringApp):
     @on(RunsPane.Opened)
     def _open_kept(self, message: RunsPane.Opened) -> None:
         """Show a kept run in the pane of its kind, with its rows as they were."""
-        if isinstance(message, RunsPane.Resumed):
+        if isinstance(message, RunsPane.Resumed | RunsPane.Explained):
             return
         live, busy = self.live, self.runner.busy
         try:
@@ -121,6 +122,25 @@ class WorkbenchApp(MeasuringApp):
                 self.live = kept
             pane.show(kept)
         self.action_pane(str(pane.id))
+
+    @on(RunsPane.Explained)
+    def _show_ladder_of(self, message: RunsPane.Explained) -> None:
+        """Show the ladder of a kept run, by its rows where no pass of it was taken apart."""
+        if self.runner.busy and isinstance(getattr(self.live, "settings", None), GapSettings):
+            self._say("A measurement is running", "The Gap pane shows its ladder now. x stops it.")
+            return
+        try:
+            with Store() as store:
+                run, rows = store.run(message.run_id), store.rows(message.run_id)
+                taken_apart = store.ladder(run.run_id)
+            if taken_apart is None:
+                self.frame.gap_pane.show_rows(run, rows)
+            else:
+                self.frame.gap_pane.show(kept_run(run, rows, taken_apart))
+        except WorkbenchError as error:
+            self._say("The run has no ladder", str(error), is_error=True)
+            return
+        self.action_pane("gap")
 
     def action_probe(self, quick: bool = False) -> None:
         """Measure the box itself, and keep what was found as its calibration."""

@@ -61,32 +61,32 @@ class Frame(Container):
         yield Static("", id="keys", markup=False)
 
     @property
-    def setup(self) -> SetupPane:
+    def setup_pane(self) -> SetupPane:
         """The pane of key 1."""
         return self.query_one(SetupPane)
 
     @property
-    def ceiling(self) -> CeilingPane:
+    def ceiling_pane(self) -> CeilingPane:
         """The pane of key 2."""
         return self.query_one(CeilingPane)
 
     @property
-    def sweep(self) -> PrefillDecodePane:
+    def sweep_pane(self) -> PrefillDecodePane:
         """The pane of key 3."""
         return self.query_one(PrefillDecodePane)
 
     @property
-    def batch(self) -> BatchPane:
+    def batch_pane(self) -> BatchPane:
         """The pane of key 4."""
         return self.query_one(BatchPane)
 
     @property
-    def gap(self) -> GapPane:
+    def gap_pane(self) -> GapPane:
         """The pane of key 5."""
         return self.query_one(GapPane)
 
     @property
-    def runs(self) -> RunsPane:
+    def runs_pane(self) -> RunsPane:
         """The pane of key 6."""
         return self.query_one(RunsPane)
 
@@ -98,7 +98,7 @@ class Frame(Container):
     @property
     def chosen(self) -> SweepSettings:
         """What Setup says, or what the app was opened with while it says nothing usable."""
-        return self.setup.settings_or(self._settings)
+        return self.setup_pane.settings_or(self._settings)
 
     @property
     def levels(self) -> Levels:
@@ -109,16 +109,16 @@ class Frame(Container):
         """The pane that shows a run of its kind."""
         match live.settings:
             case BatchSettings():
-                return self.batch
+                return self.batch_pane
             case GapSettings():
-                return self.gap
+                return self.gap_pane
             case _:
-                return self.sweep
+                return self.sweep_pane
 
     def run_id_in_sight(self, otherwise: LiveRun | None) -> str | None:
         """Identifier of the run that the pane in sight shows or has its cursor on, else of another; None for none."""
         if self.pane == "runs":
-            selected = self.runs.selected
+            selected = self.runs_pane.selected
             return selected.run_id if selected else None
         shown = next((pane.live for pane in self._run_panes() if pane.id == self.pane and pane.live), otherwise)
         return shown.run.run_id if shown and shown.run else None
@@ -130,16 +130,16 @@ class Frame(Container):
             self.query_one(f"#{ident}").display = ident == pane
         self.query_one(FIRST_FOCUS[pane]).focus()
         if pane == "ceiling":
-            self.ceiling.look_again()
+            self.ceiling_pane.look_again()
         elif pane == "runs":
-            self.runs.look_again()
+            self.runs_pane.look_again()
 
     def show_run(self, live: LiveRun) -> None:
         """Bring the pane of a run up to date with it, and draw what waited."""
         pane = self.pane_of(live)
         pane.show(live)
         pane.catch_up()
-        self.ceiling.catch_up()
+        self.ceiling_pane.catch_up()
 
     def show_lines(self, width: int, live: LiveRun | None, busy: bool) -> None:
         """Title, tabs and keys for a terminal so wide."""
@@ -161,7 +161,7 @@ class Frame(Container):
         self._markers = ASCII if self._markers is DOTS else DOTS
         for pane in self._run_panes():
             pane.use_markers(self._markers)
-        self.ceiling.use_markers(self._markers)
+        self.ceiling_pane.use_markers(self._markers)
         self.strip.use_levels(self.levels)
 
     def put(self, place: str, text: str) -> None:
@@ -171,4 +171,4 @@ class Frame(Container):
             line.update(text, layout=False)
 
     def _run_panes(self) -> tuple[RunPane | GapPane, ...]:
-        return self.sweep, self.batch, self.gap
+        return self.sweep_pane, self.batch_pane, self.gap_pane

@@ -158,7 +158,7 @@ class MeasuringApp(App[int]):
         self._catch_up()
         self._look_up_rates()
         if self.frame.pane == "runs":
-            self.frame.runs.look_again()
+            self.frame.runs_pane.look_again()
         if isinstance(error, WorkbenchError):
             self._say("The run was not done", str(error), is_error=True)
         elif error is not None:
@@ -280,12 +280,12 @@ class MeasuringApp(App[int]):
     def _show_probe(self, probing: LiveProbe, events_waiting: Iterable[Event]) -> None:
         for event in events_waiting:
             probing.apply(event)
-        self.frame.setup.show_probe(probing.summary())
+        self.frame.setup_pane.show_probe(probing.summary())
 
     def _end_probe(self, error: BaseException | None) -> None:
         self._catch_up()
         probing, self.probing = self.probing, None
-        setup = self.frame.setup
+        setup = self.frame.setup_pane
         setup.show_box(this_device())
         setup.check()
         self._look_up_rates()
@@ -324,8 +324,8 @@ class MeasuringApp(App[int]):
     def _take_settings(self, message: SetupPane.SettingsChanged) -> None:
         if message.planned is not None:
             frame, settings = self.frame, message.planned.settings
-            frame.ceiling.follow(settings, frame.setup.tracks)
-            frame.batch.follow(settings.track, frame.setup.tracks)
+            frame.ceiling_pane.follow(settings, frame.setup_pane.tracks)
+            frame.batch_pane.follow(settings.track, frame.setup_pane.tracks)
             self._show_rates()
         self._show_frame()
 

@@ -34,11 +34,11 @@ def run_in_sight(frame: Frame, load: Load, window: TimedWindow) -> ReadyRun:
     """What the Batch or Gap pane is set to while it is in sight, else the sweep of Setup; raises WorkbenchError."""
     match frame.pane:
         case "batch":
-            return batch_of(frame.batch.settings(frame.setup.settings()), load, window)
+            return batch_of(frame.batch_pane.settings(frame.setup_pane.settings()), load, window)
         case "gap":
-            return gap_of(frame.gap.settings(frame.setup.settings()), load, window)
+            return gap_of(frame.gap_pane.settings(frame.setup_pane.settings()), load, window)
         case _:
-            return sweep_of(frame.setup, load, window)
+            return sweep_of(frame.setup_pane, load, window)
 
 
 def sweep_of(setup: SetupPane, load: Load, window: TimedWindow) -> ReadyRun:
@@ -69,7 +69,7 @@ def gap_of(settings: GapSettings, load: Load, window: TimedWindow) -> ReadyRun:
 
 def perturbation_of(frame: Frame, load: Load, window: TimedWindow) -> ReadyRun:
     """A sweep of prompts and then one of sequences, at the Gap pane's context; raises SettingsError."""
-    chosen = frame.gap.settings(frame.setup.settings())
+    chosen = frame.gap_pane.settings(frame.setup_pane.settings())
     prompts, sequences = perturbations(chosen, chosen.context)
     for each in (prompts, sequences):
         check_settings(each)
