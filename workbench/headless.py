@@ -2,13 +2,14 @@
 
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from types import FrameType
 
 from workbench.engines.engine import load_transformers
-from workbench.errors import WorkbenchError
+from workbench.errors import StoreError, WorkbenchError
 from workbench.experiments.batch import batch_sweep
 from workbench.experiments.batch_plan import BatchPlan, plan_batch
 from workbench.experiments.events import Event, Finished, PointFailed, Predicted, Progress, RowMeasured, Started
@@ -24,7 +25,7 @@ from workbench.experiments.sittings import Earlier, earlier_sittings
 from workbench.experiments.suspension import stops_noticed
 from workbench.experiments.window import TimedWindow
 from workbench.gap_output import GapPrinter
-from workbench.output import Format, RowTable, note, print_json
+from workbench.output import Format, RowTable, note, print_json, write_nowhere
 from workbench.paths import log_file
 from workbench.probe_output import ProbePrinter
 from workbench.quantity import explain, format_duration
@@ -45,7 +46,7 @@ def run_sweeps(settings: Sequence[SweepSettings | BatchSettings], chosen: Format
     """Run each sweep in turn, over prompt lengths or batches, and print its rows; returns the exit code."""
     plans = [_plan(one) for one in settings]
     runner = Runner(Store)
-    printer = _Printer(chosen, runner.cancel)
+    printer = _Printer(chosen)
     code = 0
     for planned in plans:
         code = max(code, _run(planned, runner, printer))
@@ -60,7 +61,7 @@ def resume_run(name: str, chosen: Format) -> int:
     with Store() as store:
         earlier = earlier_sittings(store, name)
     runner = Runner(Store)
-    printer = _Printer(chosen, runner.cancel)
+    printer = _Printer(chosen)
     code = _run(_plan(earlier.settings), runner, printer, earlier)
     printer.end()
     return code
@@ -92,7 +93,7 @@ def run_perturbation(prompts: SweepSettings, sequences: BatchSettings, chosen: F
     JSON holds both, under `rows` and `reading`; the sentences of CSV, whose lines are rows, go to standard error.
     """
     runner = Runner(Store)
-    printer = _Printer(chosen, runner.cancel)
+    printer = _Printer(chosen)
     for planned in (plan(prompts), plan_batch(sequences)):
         printer.begin(planned)
     experiment = perturbation(prompts, sequences, load_transformers, TimedWindow())
@@ -140,8 +141,6 @@ def _run(planned: Plan | BatchPlan, runner: Runner, printer: "_Printer", earlier
     code = _drive(experiment, runner, printer.show, left_behind, lambda: KEPT)
     if code:
         return code
-    if printer.reader_is_gone:
-        return INTERRUPTED_EXIT
     return 0 if printer.measured else FAILED_EXIT
 
 
@@ -159,9 +158,10 @@ def _drive(
     """Drive an experiment to its end or to a signal; returns 0, or the exit code of what went wrong.
 
     A layer or pass that takes longer than STOP_WAIT_S is left behind after `left_behind` has been called. `kept`
-    says what a signal left. Raises WorkbenchError as the experiment does.
+    says what a signal left. Raises WorkbenchError as the experiment does, but for a store that fails it midway.
     """
     woken, ended = threading.Event(), threading.Event()
+    output = _Output(show, runner.cancel)
     errors: list[BaseException] = []
 
     def done(error: BaseException | None) -> None:
@@ -171,12 +171,15 @@ def _drive(
         woken.set()
 
     with _signals(runner, woken) as received:
-        runner.start(experiment, show, done)
+        runner.start(experiment, output.show, done)
         woken.wait()
         if not ended.wait(STOP_WAIT_S):
             left_behind()
             note(kept())
             os._exit(128 + received[0])
+    if errors and output.begun and isinstance(errors[0], StoreError):
+        note(f"workbench: the run was stopped. {errors[0]}")
+        return FAILED_EXIT
     if errors and isinstance(errors[0], WorkbenchError):
         raise errors[0]
     if errors:
@@ -186,7 +189,37 @@ def _drive(
     if received:
         note(kept())
         return 128 + received[0]
-    return 0
+    if output.problem:
+        note(
+            f"workbench: the output could not be written: {output.problem}. The run went on without it, and every row "
+            "is kept: `workbench runs export last --output FILE.csv` writes them."
+        )
+        return FAILED_EXIT
+    return INTERRUPTED_EXIT if output.reader_is_gone else 0
+
+
+class _Output:
+    """What is shown of a run: without a reader the run is stopped, on a full disk it goes on, and its rows are kept."""
+
+    def __init__(self, show: Listener, reader_gone: Callable[[], None]) -> None:
+        self._show = show
+        self._reader_gone = reader_gone
+        self.reader_is_gone = False
+        self.problem = ""
+        self.begun = False
+
+    def show(self, event: Event) -> None:
+        """Show one event."""
+        self.begun = self.begun or isinstance(event, Started)
+        try:
+            self._show(event)
+        except BrokenPipeError:
+            self.reader_is_gone = True
+            write_nowhere(sys.stdout)
+            self._reader_gone()
+        except OSError as error:
+            self.problem = error.strerror or str(error)
+            write_nowhere(sys.stdout)
 
 
 @contextmanager
@@ -222,10 +255,8 @@ def _point(at: Progress) -> str:
 class _Printer:
     """Prints events as they come: rows to standard output in the chosen format, the rest to standard error."""
 
-    def __init__(self, chosen: Format, reader_gone: Callable[[], None]) -> None:
+    def __init__(self, chosen: Format) -> None:
         self._format = chosen
-        self._reader_gone = reader_gone
-        self.reader_is_gone = False
         self._run_id = ""
         self._rows: list[Row] = []
         self._kind = PREFILL_DECODE
@@ -251,15 +282,7 @@ class _Printer:
             self._kind, self._table = kind, RowTable(kind)
 
     def show(self, event: Event) -> None:
-        """Print one event; once nobody reads the output any more the run is stopped, and its rows are kept."""
-        try:
-            self._show(event)
-        except OSError:
-            self.reader_is_gone = True
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-            self._reader_gone()
-
-    def _show(self, event: Event) -> None:
+        """Print one event."""
         match event:
             case Started(run):
                 self._head_for(run.kind)

@@ -3,10 +3,12 @@
 import csv
 import io
 import json
+import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from enum import StrEnum
-from typing import Any
+from typing import Any, TextIO
 
 from workbench.record import cells, headings, plain, written
 from workbench.runs.beside import experts_words
@@ -22,8 +24,17 @@ class Format(StrEnum):
 
 
 def note(text: str) -> None:
-    """A line for the person, on standard error."""
-    print(text, file=sys.stderr, flush=True)
+    """A line for the person, on standard error; where that can't be written there is nobody to tell."""
+    try:
+        print(text, file=sys.stderr, flush=True)
+    except OSError:
+        write_nowhere(sys.stderr)
+
+
+def write_nowhere(stream: TextIO) -> None:
+    """Let a stream that can't be written any more take what is left in it, and what comes, without an error."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def print_json(value: Any) -> None:
