@@ -6,6 +6,7 @@ from math import prod
 from typing import Any
 
 from workbench.engines.engine import BatchTiming, BoxRates, EngineLabels, PointError, RequestTiming
+from workbench.experiments.gap.floors import SlowMemory
 from workbench.experiments.gap.parts import Dissection, InPlace, Part, Sample
 from workbench.experiments.gap.variant import Agreement, Variant, VariantRun
 from workbench.experiments.plan import LoadPlan
@@ -107,6 +108,7 @@ class FakeModel:
     disagreeing: frozenset[Variant] = frozenset()
     refused: frozenset[Variant] = frozenset()
     calls: list[str] = field(default_factory=list)
+    slow: SlowMemory | None = None
     now: float = 0.0
 
     def box_rates(self) -> BoxRates:
@@ -114,6 +116,9 @@ class FakeModel:
             read=Quantity("read rate", READ_RATE, Unit.BYTES_PER_SECOND, Origin.MEASURED, "B", source="a fake"),
             product=Quantity("product rate", PRODUCT_RATE, Unit.FLOP_PER_SECOND, Origin.MEASURED, "C"),
         )
+
+    def slow_memory(self) -> SlowMemory | None:
+        return self.slow
 
     def read_again(self) -> Quantity:
         return Quantity("read rate", READ_RATE, Unit.BYTES_PER_SECOND, Origin.MEASURED, "B", source="a fake, again")

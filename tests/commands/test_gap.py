@@ -9,7 +9,7 @@ from tests.fakes import FAKE_PARTS_S, fake_load
 from workbench.experiments.gap import gap as gap_experiment
 from workbench.experiments.gap import ladder as ladder_arithmetic
 from workbench.experiments.gap.parts import Part
-from workbench.runs.ladder import BELOW_VENDOR, OTHER_LOAD
+from workbench.runs.ladder import BELOW_VENDOR, OTHER_LOAD, SPLIT_MEMORY
 from workbench.runs.store import Store
 
 GAP = ("gap", "smollm2-135m", "--seconds", "0.001", "--device", "cpu")
@@ -136,3 +136,31 @@ def test_a_ladder_is_not_resumed(workbench: Workbench) -> None:
     ended = workbench("runs", "resume", "last")
     assert ended.code == 2
     assert "finished" in ended.err
+
+
+def test_a_second_memory_that_is_told_has_a_rung(workbench: Workbench) -> None:
+    found = workbench(*GAP, "--slow-share", "10%", "--slow", "2", "--format", "json").json
+    terms = {term["name"]: term for term in found["terms"]}
+    assert terms[SPLIT_MEMORY]["ms"] > 0
+    assert terms[SPLIT_MEMORY]["evidence"].startswith("arithmetic")
+    refused = workbench(*GAP, "--slow-share", "10%")
+    assert (refused.code, "--slow GBPS" in refused.err) == (2, True)
+
+
+def test_the_rows_of_a_kept_sweep_give_a_ladder_and_say_what_they_can_t_tell(workbench: Workbench) -> None:
+    assert workbench("sweep", "smollm2-135m", "--prompts", "16,256,1024", "--device", "cpu").code == 0
+    printed = workbench("gap", "--run", "last", "--format", "json").json
+    total = printed["ceiling_ms"] + sum(term["ms"] for term in printed["terms"]) + printed["remainder_ms"]
+    assert total == pytest.approx(printed["measured_ms"])
+    assert {"fixed cost of every pass", "context beyond its cache's bytes"} <= {t["name"] for t in printed["terms"]}
+    assert any("weight kernels" in note for note in printed["notes"])
+    assert workbench("gap", "--run", "last", "--prefill", "256", "--format", "json").json["phase"] == "prefill"
+    table = workbench("gap", "--run", "last", "--context", "256")
+    assert "! can't tell" in table.out
+    assert "They hold" in workbench("gap", "--run", "last", "--context", "7").err
+    assert "not both" in workbench("gap", "qwen3-0.6b", "--run", "last").err
+
+
+def test_a_run_taken_apart_shows_its_own_ladder(workbench: Workbench) -> None:
+    measured = workbench(*GAP, "--format", "json").json
+    assert workbench("gap", "--run", "last", "--format", "json").json == measured

@@ -15,13 +15,20 @@ def slowdown(f: float, r: float) -> float:
     return (1 - f) + f * r
 
 
-def seconds(W_fast: Quantity, B_fast: Quantity, W_slow: Quantity, B_slow: Quantity) -> Quantity:
-    """W_fast/B_fast + W_slow/B_slow: the least time of a step whose bytes lie in two memories."""
+def seconds(
+    W_fast: Quantity,
+    B_fast: Quantity,
+    W_slow: Quantity,
+    B_slow: Quantity,
+    name: str = "least time of one step over two memories",
+    symbol: str = "step",
+) -> Quantity:
+    """W_fast/B_fast + W_slow/B_slow: the least time of a step, or a part of one, whose bytes lie in two memories."""
     return arithmetic(
-        "least time of one step over two memories",
+        name,
         W_fast.value / B_fast.value + W_slow.value / B_slow.value,
         Unit.SECONDS,
-        "step",
+        symbol,
         "W_fast / B_fast + W_slow / B_slow",
         (W_fast, B_fast, W_slow, B_slow),
     )
@@ -45,10 +52,15 @@ def slow_share(f: float, gb_per_s: float) -> SlowShare:
 
 def split_cost(slow: SlowShare, moved: Quantity, B_fast: Quantity) -> Quantity:
     """f·W / B_slow − f·W / B_fast: what a pass that reads W bytes takes longer than were all in the fast memory."""
-    f, B_slow = slow.share, slow.rate
+    f = slow.share
     W_slow = arithmetic(
         "bytes read from the slower memory", moved.value * f.value, Unit.BYTES, "W_slow", "f·W", (f, moved)
     )
+    return slower_memory_adds(W_slow, slow.rate, B_fast)
+
+
+def slower_memory_adds(W_slow: Quantity, B_slow: Quantity, B_fast: Quantity) -> Quantity:
+    """W_slow / B_slow − W_slow / B_fast: what bytes take longer from the slower memory than from the fast one."""
     return arithmetic(
         "what the slower memory adds",
         W_slow.value / B_slow.value - W_slow.value / B_fast.value,

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from workbench.experiments.gap.floors import SlowMemory
 from workbench.experiments.gap.parts import Dissection
 from workbench.experiments.gap.variant import Variant, VariantRun
 from workbench.experiments.plan import LoadPlan
@@ -98,6 +99,9 @@ class LoadedModel(Protocol):
 
         Raises Cancelled at a layer, and PointError where the pass could not be run.
         """
+
+    def slow_memory(self) -> SlowMemory | None:
+        """The second memory or device that weights lie on, with its rate; None where all lie where the model runs."""
 
     def variant(self, variant: Variant, tokens: int, batch: int, prompt_tokens: int, cancel: CancelToken) -> VariantRun:
         """The model made ready in a variant, for decode steps of sequences that hold `tokens` and prefills of a prompt.

@@ -39,7 +39,7 @@ class RecordedPass:
 
     def __init__(self, network: torch.nn.Module, cache: Any) -> None:
         self._cache = cache
-        self._modules = _modules_by_part(network)
+        self._modules = modules_by_part(network)
         self._attention = _attention_interfaces(network)
         self.calls: list[Call] = []
         self._kept: dict[tuple[Any, ...], torch.Tensor] = {}
@@ -139,7 +139,7 @@ def _giving(gave: Sequence[Any]) -> Callable[..., Any]:
     return lambda *_given, **_named: next(again)
 
 
-def _modules_by_part(network: torch.nn.Module) -> dict[torch.nn.Module, Part]:
+def modules_by_part(network: torch.nn.Module) -> dict[torch.nn.Module, Part]:
     """The modules whose calls are timed, none of them inside another."""
     head, table = network.get_output_embeddings(), network.get_input_embeddings()  # type: ignore[operator]
     choosing = set(routers(network))

@@ -30,8 +30,10 @@ from workbench.engines.dissection import Pass, PassDissection
 from workbench.engines.engine import BatchTiming, BoxRates, EngineLabels, PointError, RequestTiming
 from workbench.engines.experts_touched import counted_experts
 from workbench.engines.loading import is_out_of_memory, load_model
+from workbench.engines.second_memory import is_elsewhere, slow_memory
 from workbench.engines.variant_run import Plain, Sequences, TorchVariant, bytes_needed
 from workbench.experiments.batch_plan import pass_columns
+from workbench.experiments.gap.floors import SlowMemory
 from workbench.experiments.gap.parts import Dissection
 from workbench.experiments.gap.variant import Variant, VariantRun
 from workbench.experiments.plan import LoadPlan, check_memory
@@ -106,6 +108,7 @@ class TorchModel:
         self._cancel = CancelToken()
         self._ids: torch.Tensor | None = None
         self._weight_reader: WeightReader | None = None
+        self._slow: tuple[SlowMemory | None] | None = None
         arguments = inspect.signature(network.forward).parameters
         self._cache_name = next((name for name in CACHE_NAMES if name in arguments), CACHE_NAMES[0])
         self._last_only = {"logits_to_keep": 1} if "logits_to_keep" in arguments else {}
@@ -117,7 +120,7 @@ class TorchModel:
         """Measure B by reading the model's own weights, C by multiplying with the widest of its matrices."""
         head = self._network.get_output_embeddings()
         embedding = self._network.get_input_embeddings()
-        weights = list(self._network.parameters())
+        weights = self._weights_here()
         tables = {id(module.weight) for module in (head, embedding) if module is not None}
         matrices = [w for w in weights if w.ndim == 2 and id(w) not in tables] or [w for w in weights if w.ndim == 2]
         with torch.inference_mode():
@@ -133,9 +136,19 @@ class TorchModel:
 
     def _reader(self) -> WeightReader:
         if self._weight_reader is None:
-            weights = list(self._network.parameters())
-            self._weight_reader = WeightReader(weights, self._synchronise, self._clock)
+            self._weight_reader = WeightReader(self._weights_here(), self._synchronise, self._clock)
         return self._weight_reader
+
+    def _weights_here(self) -> list[torch.Tensor]:
+        """The weights that lie where the model runs."""
+        return [weight for weight in self._network.parameters() if not is_elsewhere(weight, self._device)]
+
+    def slow_memory(self) -> SlowMemory | None:
+        """What lies on another device or is kept on the host, with its rate as it was first measured."""
+        if self._slow is None:
+            with torch.inference_mode():
+                self._slow = (slow_memory(self._network, self._device, self._synchronise, self._clock),)
+        return self._slow[0]
 
     def prepare(self, prompt_tokens: int, seed: int) -> None:
         """Draw the next request's tokens."""

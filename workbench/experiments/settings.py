@@ -147,6 +147,10 @@ def check_settings(settings: SweepSettings | BatchSettings | GapSettings) -> Non
             _at_least(1, settings.batch, "The batch", "")
             if not settings.seconds > 0:
                 raise SettingsError(f"The seconds of measuring are {settings.seconds:g}; they must be above zero.")
+            if (settings.slow_share is None) != (settings.slow_gb_per_s is None):
+                raise SettingsError("A slower memory is told by the share of the bytes in it and by its rate in GB/s.")
+            if settings.slow_gb_per_s is not None and not settings.slow_gb_per_s > 0:
+                raise SettingsError(f"The slower memory reads {settings.slow_gb_per_s:g} GB/s; it must be above zero.")
             if settings.fastest_within is not None and not settings.fastest_within > 0:
                 raise SettingsError(f"The search is given {settings.fastest_within:g} s; it needs more than none.")
     if settings.threads is not None:

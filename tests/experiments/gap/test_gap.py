@@ -24,7 +24,6 @@ from workbench.experiments.gap import gap as gap_module
 from workbench.experiments.gap import ladder as ladder_arithmetic
 from workbench.experiments.gap.gap import CHANGED, gap
 from workbench.experiments.gap.gap_plan import LEAST_ROUNDS
-from workbench.runs.ladder import BELOW_VENDOR, OTHER_LOAD
 from workbench.experiments.gap.parts import Dissection, InPlace, Part, Sample
 from workbench.experiments.measured_run import Load
 from workbench.experiments.plan import LoadPlan
@@ -32,7 +31,7 @@ from workbench.experiments.settings import GapSettings
 from workbench.experiments.window import TimedWindow
 from workbench.hardware.machine import this_machine
 from workbench.runner import CancelToken, drive
-from workbench.runs.ladder import Ladder
+from workbench.runs.ladder import BELOW_VENDOR, OTHER_LOAD, Ladder
 from workbench.runs.run import RunStatus
 from workbench.runs.store import Store
 

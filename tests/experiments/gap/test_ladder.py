@@ -6,13 +6,12 @@ from dataclasses import replace
 import pytest
 
 from tests.fakes import FAKE_PARTS_S, FakePass
-from workbench.experiments.gap.floors import Work, floor
+from workbench.experiments.gap.floors import SlowMemory, Work, floor
 from workbench.experiments.gap.ladder import FRAMEWORK, Rates, Round, ladder
-from workbench.runs.ladder import BELOW_VENDOR, OTHER_LOAD
 from workbench.experiments.gap.parts import InPlace, Part, Sample
 from workbench.experiments.gap.verdict import Kind, kind, largest, suspects
-from workbench.quantity import Origin, Quantity, Unit
-from workbench.runs.ladder import DECODE, Ladder, Rung
+from workbench.quantity import Origin, Quantity, Unit, explain
+from workbench.runs.ladder import BELOW_VENDOR, DECODE, OTHER_LOAD, SPLIT_MEMORY, Ladder, Rung
 
 B, C = 20e9, 1e12
 WORK: Mapping[Part, Work] = {
@@ -192,3 +191,19 @@ def test_the_verdict_tells_physics_from_a_symptom(times: float, expected: Kind) 
 def test_no_rounds_are_no_ladder() -> None:
     with pytest.raises(ValueError, match="at least one round"):
         ladder(DECODE, 16, 1, WORK, [], RATES)
+
+
+def test_weights_in_a_second_memory_have_a_rung_and_are_in_no_other() -> None:
+    slow = SlowMemory({Part.WEIGHTS: 0.25}, rate(B / 8), "a link")
+    added_s = 0.25 * WORK[Part.WEIGHTS].bytes * (8 / B - 1 / B)
+    slower = FakePass({**FAKE_PARTS_S, Part.WEIGHTS: FAKE_PARTS_S[Part.WEIGHTS] + added_s}, 0.020)
+    before, after = found(PLAIN), found(slower, replace(RATES, slow=slow))
+    split = rungs(after)[SPLIT_MEMORY]
+    assert split.time.value == pytest.approx(added_s)
+    for name, rung in rungs(before).items():
+        assert rungs(after)[name].time.value == pytest.approx(rung.time.value, abs=1e-9)
+    assert after.ceiling.value == before.ceiling.value
+    lines = list(explain(split.time))
+    assert "[arithmetic]  W_slow / B_slow − W_slow / B_fast" in lines[0]
+    assert "a link" in split.evidence
+    assert any("W_fast / B_fast + W_slow / B_slow" in line for line in explain(rungs(after)[Part.WEIGHTS].time))

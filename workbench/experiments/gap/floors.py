@@ -1,9 +1,9 @@
 """The least each part of a pass can take: the bytes it must read and the operations it must do, at B and C."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from workbench.ceilings import decode, kv_cache, prefill
+from workbench.ceilings import decode, kv_cache, prefill, split
 from workbench.experiments.gap.parts import Part
 from workbench.models.model import DTYPE_BYTES, Model
 from workbench.quantity import Origin, Quantity, Unit, arithmetic
@@ -11,10 +11,27 @@ from workbench.quantity import Origin, Quantity, Unit, arithmetic
 
 @dataclass(frozen=True)
 class Work:
-    """Bytes a part must read and operations it must do."""
+    """Bytes a part must read, how many of them from a slower memory, and operations it must do."""
 
     bytes: float
     flop: float
+    slow_bytes: float = 0.0
+
+
+@dataclass(frozen=True)
+class SlowMemory:
+    """A slower memory, or a device's link to it: the share of each part's bytes that lies there, and its rate."""
+
+    shares: Mapping[Part, float]
+    rate: Quantity
+    source: str
+
+
+def over_two_memories(work: Mapping[Part, Work], slow: SlowMemory | None) -> Mapping[Part, Work]:
+    """The same work where these shares of its bytes are read from the slower memory."""
+    if slow is None:
+        return work
+    return {part: replace(each, slow_bytes=each.bytes * slow.shares.get(part, 0.0)) for part, each in work.items()}
 
 
 def decode_work(model: Model, t: int, b: int, dtype: str) -> Mapping[Part, Work]:
@@ -49,12 +66,15 @@ def _head_bytes(model: Model, dtype: str) -> float:
 class Floor:
     """The least seconds of a pass and of its parts, by the clock that binds the whole: its bytes or its maths.
 
-    `rate` is that clock's, B in bytes/s or C in FLOP/s.
+    `rate` is that clock's, B in bytes/s or C in FLOP/s; `work` is what the parts do, and `B_slow` the rate at which
+    their slow bytes are read, None where all are read at B.
     """
 
     parts_s: Mapping[Part, float]
     by_maths: bool
     rate: float
+    work: Mapping[Part, Work]
+    B_slow: Quantity | None = None
 
     @property
     def total_s(self) -> float:
@@ -66,6 +86,14 @@ class Floor:
         seconds = self.parts_s.get(part, 0.0)
         if not seconds:
             return None
+        slow_bytes = self.work[part].slow_bytes
+        if self.B_slow is not None and slow_bytes and not self.by_maths:
+            fast_bytes = self.work[part].bytes - slow_bytes
+            W_fast = arithmetic("bytes read from the fast memory", fast_bytes, Unit.BYTES, "W_fast")
+            W_slow = arithmetic("bytes read from the slower memory", slow_bytes, Unit.BYTES, "W_slow")
+            name = "rate of the box during this run"
+            B_fast = Quantity(name, self.rate, Unit.BYTES_PER_SECOND, Origin.MEASURED, "B_fast")
+            return split.seconds(W_fast, B_fast, W_slow, self.B_slow, name="its floor", symbol="floor")
         unit, per_second = (Unit.FLOP, Unit.FLOP_PER_SECOND) if self.by_maths else (Unit.BYTES, Unit.BYTES_PER_SECOND)
         what, symbol, formula = (
             ("operations it must do", "C", "F / C") if self.by_maths else ("bytes it must read", "B", "bytes / B")
@@ -75,13 +103,21 @@ class Floor:
         return arithmetic("its floor", seconds, Unit.SECONDS, "floor", formula, (amount, rate))
 
 
-def floor(work: Mapping[Part, Work], B: float, C: float | None) -> Floor:
-    """max(bytes/B, F/C) of the whole, and each part's share of the greater: their sum is the ceiling."""
-    moved, F = sum(each.bytes for each in work.values()), sum(each.flop for each in work.values())
-    by_maths = C is not None and moved / B < F / C
-    if by_maths and C is not None:
-        return Floor({part: each.flop / C for part, each in work.items()}, by_maths, C)
-    return Floor({part: each.bytes / B for part, each in work.items()}, by_maths, B)
+def floor(work: Mapping[Part, Work], B: float, C: float | None, B_slow: Quantity | None = None) -> Floor:
+    """max(bytes/B, F/C) of the whole, and each part's share of the greater: their sum is the ceiling.
+
+    With `B_slow` slow bytes are read at that rate, one memory after the other; without it, all at B.
+    """
+
+    def read_s(each: Work) -> float:
+        if B_slow is None:
+            return each.bytes / B
+        return (each.bytes - each.slow_bytes) / B + each.slow_bytes / B_slow.value
+
+    F = sum(each.flop for each in work.values())
+    if C is not None and sum(map(read_s, work.values())) < F / C:
+        return Floor({part: each.flop / C for part, each in work.items()}, True, C, work, B_slow)
+    return Floor({part: read_s(each) for part, each in work.items()}, False, B, work, B_slow)
 
 
 def ceiling(work: Mapping[Part, Work], B: Quantity, C: Quantity | None) -> Quantity:

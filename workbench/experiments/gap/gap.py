@@ -7,6 +7,7 @@ from statistics import median
 
 from workbench.ceilings import decode, kv_cache, prefill
 from workbench.ceilings.batch import limit
+from workbench.ceilings.split import slow_share
 from workbench.engines.engine import BoxRates, PointError
 from workbench.experiments.events import (
     Event,
@@ -17,7 +18,7 @@ from workbench.experiments.events import (
     Progress,
     RowMeasured,
 )
-from workbench.experiments.gap.floors import Work, decode_work, prefill_work
+from workbench.experiments.gap.floors import SlowMemory, Work, decode_work, prefill_work
 from workbench.experiments.gap.gap_plan import LEAST_ROUNDS, GapPlan, pass_seconds, plan_gap
 from workbench.experiments.gap.ladder import Rates, Round, ladder
 from workbench.experiments.gap.parts import Dissection, Part, Sample
@@ -224,9 +225,19 @@ def _rates(sweep: MeasuredRun[GapPlan], rounds: Sequence[Round], taken: Sequence
         quiet_read=max(reads, key=lambda rate: rate.value),
         quiet_product=max([*products, *filter(None, [probed_product])], key=lambda rate: rate.value),
         product=median(rate.value for rate in products),
+        slow=_slow_memory(sweep),
         vendor_read=None if vendor is None else vendor.bandwidth,
         vendor_product=None if vendor is None else vendor.compute_for(dtype),
     )
+
+
+def _slow_memory(sweep: MeasuredRun[GapPlan]) -> SlowMemory | None:
+    """The slower memory a person told of, else the one the engine found weights on."""
+    settings = sweep.planned.settings
+    if settings.slow_share is None or settings.slow_gb_per_s is None:
+        return sweep.loaded.slow_memory()
+    told = slow_share(settings.slow_share, settings.slow_gb_per_s)
+    return SlowMemory(dict.fromkeys(Part, told.share.value), told.rate, "share and rate as told")
 
 
 def _vendor(track: str) -> Device | None:

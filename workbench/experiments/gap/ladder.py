@@ -11,11 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from workbench.experiments.gap.floors import Floor, Work, ceiling, floor
+from workbench.ceilings.split import slower_memory_adds
+from workbench.experiments.gap.floors import Floor, SlowMemory, Work, ceiling, floor, over_two_memories
 from workbench.experiments.gap.parts import InPlace, Part, Sample
 from workbench.experiments.statistics import Interval, bootstrap_interval
 from workbench.quantity import Origin, Quantity, Unit, arithmetic
-from workbench.runs.ladder import BELOW_VENDOR, OTHER_LOAD, REMAINDER, Ladder, Rung
+from workbench.runs.ladder import BELOW_VENDOR, OTHER_LOAD, REMAINDER, SPLIT_MEMORY, Ladder, Rung
 
 RESAMPLES = 200
 FRAMEWORK = "framework: dispatch and Python"
@@ -45,7 +46,8 @@ class Round:
 class Rates:
     """The box's rates: B and C at its quietest, C of this run, and the vendor's, None where no figure of his is known.
 
-    `quiet_read` is the probe's or the best of this run, whichever is greater.
+    `quiet_read` is the probe's or the best of this run, whichever is greater; `slow` the second memory that part of
+    the weights lies on, None where there is none.
     """
 
     quiet_read: Quantity
@@ -53,6 +55,7 @@ class Rates:
     product: float
     vendor_read: Quantity | None = None
     vendor_product: Quantity | None = None
+    slow: SlowMemory | None = None
 
 
 Way = Callable[[Sequence[Round]], float | None]
@@ -67,12 +70,16 @@ def ladder(
     """
     if not rounds:
         raise ValueError("a ladder needs at least one round")
+    work = over_two_memories(work, rates.slow)
     top = ceiling(work, rates.vendor_read or rates.quiet_read, rates.vendor_product or rates.quiet_product)
     quiet = floor(work, rates.quiet_read.value, rates.quiet_product.value)
     usual = floor(work, _usual_read(rounds), rates.product)
+    split = floor(work, _usual_read(rounds), rates.product, None if rates.slow is None else rates.slow.rate)
     rungs = [_rates_below(top, quiet, rates)] if rates.vendor_read is not None else []
+    if rates.slow is not None:
+        rungs.append(_split_memory(rates.slow, usual, split))
     for part in Part:
-        rungs.append(_rung(part, _ways(part), rounds, usual.quantity(part)))
+        rungs.append(_rung(part, _ways(part), rounds, split.quantity(part)))
         if part is Part.ELEMENTWISE:
             rungs.append(_rung(FRAMEWORK, _FRAMEWORK_WAYS, rounds, None))
     rungs.append(_other_load(work, rounds, rates, quiet, usual))
@@ -212,6 +219,22 @@ def _rates_below(top: Quantity, quiet: Floor, rates: Rates) -> Rung:
         f"B {rates.quiet_read} of {rates.vendor_read}, C {rates.quiet_product} of "
         f"{rates.vendor_product or 'no figure'}: ceiling {top.value * 1e3:.2f} → {quiet.total_s * 1e3:.2f} ms",
     )
+
+
+def _split_memory(slow: SlowMemory, usual: Floor, split: Floor) -> Rung:
+    """What the slower memory adds to the floor of the pass: its bytes at its rate less the same bytes at B."""
+    W_slow = arithmetic(
+        "bytes read from the slower memory", sum(each.slow_bytes for each in split.work.values()), Unit.BYTES, "W_slow"
+    )
+    if split.by_maths or usual.by_maths:
+        seconds = split.total_s - usual.total_s
+        formula = "floor over two memories − floor over one, where operations bind one of them"
+        time = arithmetic(SPLIT_MEMORY, seconds, Unit.SECONDS, "split", formula, (W_slow, slow.rate))
+    else:
+        B = Quantity("rate of the box during this run", usual.rate, Unit.BYTES_PER_SECOND, Origin.MEASURED, "B_fast")
+        time = slower_memory_adds(W_slow, slow.rate, B)
+    evidence = f"arithmetic: {W_slow} at {slow.rate} instead of {usual.rate / 1e9:.1f} GB/s ({slow.source})"
+    return Rung(SPLIT_MEMORY, time, time.value, time.value, evidence)
 
 
 def _other_load(work: Mapping[Part, Work], rounds: Sequence[Round], rates: Rates, quiet: Floor, usual: Floor) -> Rung:
