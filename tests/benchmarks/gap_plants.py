@@ -25,13 +25,13 @@ from tests.benchmarks.report import print_bar
 from workbench.engines.engine import LoadedModel, load_transformers
 from workbench.experiments.events import LadderMeasured
 from workbench.experiments.gap.gap import gap
-from workbench.experiments.gap.ladder import FRAMEWORK, OTHER_LOAD
+from workbench.experiments.gap.ladder import FRAMEWORK
 from workbench.experiments.gap.parts import Part
 from workbench.experiments.plan import LoadPlan
 from workbench.experiments.settings import GapSettings, Weights
 from workbench.experiments.window import TimedWindow
 from workbench.runner import CancelToken
-from workbench.runs.ladder import Ladder
+from workbench.runs.ladder import OTHER_LOAD, Ladder
 
 DELAY_S = 0.010
 BAR = 0.20

@@ -1,7 +1,7 @@
 """One pass of a transformers model, run whole, with parts left out of it, or part by part, on the same cache."""
 
 import time
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ from workbench.experiments.gap.parts import InPlace, Part, Sample
 from workbench.hardware.run_queue import most_and_all, waited_s
 
 SHORT_S = 0.25
-"""A pass as short as this is run once before it is timed, so that memory near the cores holds what its kind leaves."""
+"""What a pass as short as this is timed as is run once before, so that memory near the cores holds what that leaves."""
 TOLERANCE = 1e-3
 
 
@@ -45,14 +45,16 @@ class PassDissection:
         self._run = run
         self._synchronise = synchronise
         self._clock = clock
-        self._long: set[Hashable] = set()
         with torch.inference_mode():
             self._kept = KeptCache(self._filled_cache())
             self._pass()
             self._logits = self._out.logits[:, -1:]
             self._kept.put_back()
             self._recorded = RecordedPass(run.network, self._kept.cache)
+            start = clock()
             self._recorded.record(self._network_pass)
+            synchronise()
+            self._warms_up = clock() - start <= SHORT_S
             self._recorded.sampling(self._choose)
             if run.context:
                 self._kept.share()
@@ -60,17 +62,17 @@ class PassDissection:
 
     def whole(self) -> Sample:
         """The pass as the engine runs it."""
-        return self._timed("whole", self._pass)
+        return self._timed(self._pass)
 
     def without(self, parts: Sequence[Part]) -> Sample:
         """The pass with these parts left out of it."""
         with self._recorded.without(parts):
             run = self._network_pass if Part.SAMPLING in parts else self._pass
-            return self._timed(tuple(parts), run)
+            return self._timed(run)
 
     def alone(self, part: Part) -> Sample:
         """The part's calls alone, in the pass's order."""
-        return self._timed(part, lambda: self._recorded.again(part))
+        return self._timed(lambda: self._recorded.again(part))
 
     def in_place(self) -> InPlace | None:
         """The pass with a clock around each part's calls."""
@@ -85,7 +87,7 @@ class PassDissection:
                 self._choose()
                 seconds[Part.SAMPLING] = self._clock() - start
 
-            sample = self._timed("in place", run)
+            sample = self._timed(run)
         return InPlace(sample, dict(seconds))
 
     def unchanged(self) -> bool:
@@ -121,10 +123,10 @@ class PassDissection:
         self._network_pass()
         self._token = self._choose()
 
-    def _timed(self, kind: Hashable, run: Callable[[], Any]) -> Sample:
+    def _timed(self, run: Callable[[], Any]) -> Sample:
         with torch.inference_mode():
             self._kept.put_back()
-            if kind not in self._long:
+            if self._warms_up:
                 run()
                 self._kept.put_back()
             self._synchronise()
@@ -135,6 +137,4 @@ class PassDissection:
             wall = self._clock() - start
             most, together = most_and_all(waited, waited_s())
             self._kept.put_back()
-        if wall > SHORT_S:
-            self._long.add(kind)
         return Sample(wall, min(most, wall), min(together, wall))

@@ -42,8 +42,9 @@ from workbench.tracks import load_tracks, track_named
 
 SEED = 7
 MOST_ROUNDS = 60
-LONG_S, NEGLIGIBLE = 0.5, 0.01
-"""A pass is long from the first on, and of a long pass parts under the second, as a share of it, are not left out."""
+LONG_S, NEGLIGIBLE, TOGETHER = 0.5, 0.01, 3
+"""A pass is long from the first on. Of a long pass parts under the second, as a share of it, are not left out, and as
+many as the third between one whole pass and the next."""
 PEAK_ROWS = 1024
 CHANGED = "the pass gives other logits than before it was taken apart: this ladder can't be trusted"
 
@@ -183,7 +184,7 @@ def _round(sweep: MeasuredRun[GapPlan], dissection: Dissection, order: Sequence[
 def _left_out_together(
     order: Sequence[Part], alone: Mapping[Part, Sample], whole: Sample
 ) -> Iterator[tuple[Part, ...]]:
-    """The parts left out between one whole pass and the next: one, or of a long pass two, and only what can be told.
+    """The parts left out between one whole pass and the next: one, or of a long pass several, if they can be told.
 
     What takes less than NEGLIGIBLE of a long pass when run alone is lost in the noise of the pass without it.
     """
@@ -191,7 +192,7 @@ def _left_out_together(
         yield from ((part,) for part in order)
         return
     told = [part for part in order if alone[part].own_s >= NEGLIGIBLE * whole.own_s]
-    yield from (tuple(told[i : i + 2]) for i in range(0, len(told), 2))
+    yield from (tuple(told[i : i + TOGETHER]) for i in range(0, len(told), TOGETHER))
 
 
 def _ladder(
