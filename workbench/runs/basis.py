@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from enum import StrEnum
+from typing import Any
 
 from workbench.runs.row import Row
 
@@ -35,24 +36,27 @@ def read_rate(row: Row, basis: Basis) -> float | None:
 
 def on_basis(row: Row, basis: Basis) -> Row:
     """The row with its ceiling, and its share of it, on another basis; without them where that isn't known."""
-    B = read_rate(row, basis)
-    if B is None or not row.bytes_per_step:
-        return replace(
-            row,
-            ceiling_tokens_per_s=None,
-            ceiling_share=None,
-            ceiling_read_gb_per_s=None,
-            ceiling_basis=f"not known: {basis}",
-        )
-    ceiling = B * 1e9 / row.bytes_per_step
-    rate = row.decode_tokens_per_s
-    return replace(
-        row,
-        ceiling_read_gb_per_s=B,
-        ceiling_tokens_per_s=ceiling,
-        ceiling_share=None if rate is None else rate / ceiling,
-        ceiling_basis=_WORDS[basis],
-    )
+    return replace(row, **ceiling_columns(basis, read_rate(row, basis), row.bytes_per_step, row.decode_tokens_per_s))
+
+
+def ceiling_columns(
+    basis: Basis, B: float | None, bytes_per_step: int | None, decode_tokens_per_s: float | None
+) -> dict[str, Any]:
+    """The columns of a row's ceiling on a basis whose rate is B GB/s; without figures where either is not known."""
+    if B is None or not bytes_per_step:
+        return {
+            "ceiling_tokens_per_s": None,
+            "ceiling_share": None,
+            "ceiling_read_gb_per_s": None,
+            "ceiling_basis": f"not known: {basis}",
+        }
+    ceiling = B * 1e9 / bytes_per_step
+    return {
+        "ceiling_read_gb_per_s": B,
+        "ceiling_tokens_per_s": ceiling,
+        "ceiling_share": None if decode_tokens_per_s is None else decode_tokens_per_s / ceiling,
+        "ceiling_basis": _WORDS[basis],
+    }
 
 
 def known_bases(rows: list[Row]) -> tuple[Basis, ...]:

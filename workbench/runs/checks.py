@@ -9,7 +9,17 @@ from workbench.experiments.statistics import Interval
 from workbench.hardware.load import BUSY_SHARE, STOLEN_SHARE
 from workbench.quantity import Origin, Quantity, Unit, format_number, format_value
 from workbench.runs.doubling import doublings
-from workbench.runs.readings import Fit, Reading, Times, fit, over_batches, over_contexts, over_prompts, times
+from workbench.runs.readings import (
+    Fit,
+    Reading,
+    Times,
+    fit,
+    over_batches,
+    over_contexts,
+    over_prefills,
+    over_prompts,
+    times,
+)
 from workbench.runs.row import BATCH
 
 SWAPPED_SHARE = 0.01
@@ -114,7 +124,7 @@ def _read_rate(found: Sequence[Reading]) -> Quantity | None:
 
 
 def prompt_growth(least: float, found: Sequence[Reading]) -> Found:
-    requests = over_prompts(found)
+    requests = over_prefills(found)
     if len(requests) < 2:
         return _unknown(
             "TTFT is known of fewer than two prompt lengths", "workbench sweep MODEL --prompts 1,64,256,1024"
@@ -186,7 +196,7 @@ def fetch_bound(least: float, found: Sequence[Reading]) -> Found:
 
 
 def square(least: float, found: Sequence[Reading]) -> Found:
-    requests = over_prompts(found)
+    requests = over_prefills(found)
     fitted = _prefill_fit(requests)
     if fitted is None or fitted.coefficients[2].interval is None:
         return _unknown(

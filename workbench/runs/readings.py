@@ -87,7 +87,24 @@ def _interval(low_ms: float | None, high_ms: float | None) -> Interval | None:
 
 def over_prompts(found: Sequence[Reading]) -> tuple[Reading, ...]:
     """The requests of one sequence, by prompt length; of one measured twice the last."""
-    return _by({r.prompt_tokens: r for r in found if r.batch == 1 and r.ttft_s and r.tpot_s})
+    return _by({r.prompt_tokens: r for r in found if r.batch == 1 and r.ttft_s and r.tpot_s and not _goes_on(r)})
+
+
+def over_prefills(found: Sequence[Reading]) -> tuple[Reading, ...]:
+    """The prefills of one sequence, by prompt length: of requests where several were timed, else of those timed alone.
+
+    Prompts that went on from tokens already in the cache are not among them.
+    """
+    requests = over_prompts(found)
+    if len(requests) > 1:
+        return requests
+    return _by({r.prompt_tokens: r for r in found if r.batch == 1 and r.ttft_s and not _goes_on(r)})
+
+
+def _goes_on(reading: Reading) -> bool:
+    """Whether its prefill began after tokens already in the cache."""
+    row = reading.row
+    return row is not None and row.context_tokens > row.prompt_tokens + row.new_tokens // 2
 
 
 def over_contexts(found: Sequence[Reading]) -> tuple[Reading, ...]:

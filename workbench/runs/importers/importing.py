@@ -99,12 +99,17 @@ def runs_of(found: Found, under: Standing, source: Mapping[str, str]) -> list[tu
 def _grouped(found: Found) -> list[list[ImportedPoint]]:
     """The points of each set of settings, in the order of the file; of batches also those of as many steps."""
     labels_of: dict[tuple[Any, ...], Labels] = {}
+    settings_of: dict[tuple[str, ...], list[str]] = {}
     groups: dict[tuple[Labels, int], list[ImportedPoint]] = {}
     untold: list[Record] = []
     for record in found.records:
         is_request = llama_bench.is_llama_bench(record.values)
-        measured = llama_bench.MEASURED if is_request else batched_bench.MEASURED
-        key = (is_request, *((name, str(value)) for name, value in record.values.items() if name not in measured))
+        names = tuple(record.values)
+        settings = settings_of.get(names)
+        if settings is None:
+            measured = llama_bench.MEASURED if is_request else batched_bench.MEASURED
+            settings = settings_of[names] = [name for name in names if name not in measured]
+        key = (names, *[v if isinstance(v := record.values[name], str | int) else str(v) for name in settings])
         labels = labels_of.get(key)
         if labels is None:
             read = llama_bench.llama_bench_labels if is_request else batched_bench.batched_bench_labels

@@ -8,7 +8,7 @@ from workbench.errors import SettingsError
 from workbench.experiments.judging import judged
 from workbench.experiments.plan import middle_context
 from workbench.models.model import Model
-from workbench.runs.basis import Basis, on_basis
+from workbench.runs.basis import Basis, ceiling_columns
 from workbench.runs.importers.imported_point import ImportedPoint, Labels, Times
 from workbench.runs.importers.standing import Floors, Standing, element_bytes, is_of, why_none
 from workbench.runs.row import Row, Samples
@@ -206,23 +206,24 @@ def _row(
     said = [f"imported from {point.labels.tool}", *remarks, *about.remarks]
     if about.no_ceiling and not point.problem:
         said.append(f"no ceiling: {about.no_ceiling}")
+    if columns.get("bytes_per_step") and not about.no_ceiling:
+        basis = Basis.CALIBRATION if about.under.vendor_gb_per_s is None else Basis.VENDOR
+        B, rate = about.under.read_gb_per_s, columns.get("decode_tokens_per_s")
+        columns |= ceiling_columns(basis, B, columns["bytes_per_step"], rate)
+    elif about.no_ceiling:
+        columns["ceiling_basis"] = f"none: {about.no_ceiling}"
     row = Row(
         run_id=about.run_id,
         kind=about.kind,
         started_at=point.started_at or moment,
         status=point.problem or "ok",
         flags="; ".join(said),
-        ceiling_basis=f"none: {about.no_ceiling}" if about.no_ceiling else None,
         calibrated_gb_per_s=about.under.calibrated_gb_per_s if about.floors is not None else None,
         vendor_gb_per_s=about.under.vendor_gb_per_s if about.floors is not None else None,
         **about.columns,
         **columns,
     )
-    if point.problem:
-        return row, samples
-    if row.bytes_per_step and not about.no_ceiling:
-        row = on_basis(row, Basis.CALIBRATION if about.under.vendor_gb_per_s is None else Basis.VENDOR)
-    return judged(row, samples), samples
+    return (row if point.problem else judged(row, samples)), samples
 
 
 def _ms(seconds: float | None) -> float | None:
