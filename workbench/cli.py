@@ -110,6 +110,7 @@ def _parser() -> argparse.ArgumentParser:
         _add_latency,
         _add_roofline,
         _add_probe,
+        _add_predict,
         _add_sweep,
         _add_batch,
         _add_gap,
@@ -302,6 +303,24 @@ def _add_repeats(command: argparse.ArgumentParser, default: str | None, about: s
     )
     command.add_argument("--most-repeats", type=int, default=30, metavar="N", help="of auto: the most; default 30")
     command.add_argument("--most-seconds", type=positive, default=10.0, metavar="S", help="of a point; default 10")
+
+
+def _add_predict(commands: Commands) -> None:
+    about = "predict the times of a sweep or a batch sweep from operations timed on this box, and measure none of them"
+    columns = (
+        "TTFT ms and TPOT ms: the sum of the pass's operations, each as long as it took alone; of a batch TPOT is its "
+        "step. from, to: the interval that is to hold 80 % of the measurements. timed: the share of the time whose "
+        "operations were timed in the model's own shapes, the rest lies between others'."
+    )
+    predict = _command(commands, "predict", _lazy("predicting", "predict_run"), about, columns)
+    predict.add_argument("model", metavar="MODEL", nargs="?", default="qwen3-0.6b", help=MODEL_HELP)
+    predict.add_argument("--prompts", type=_points, metavar="LIST", help="prompt lengths, as in 1,16,64,256,1024,4096")
+    predict.add_argument("--new-tokens", type=int, default=17, metavar="N", help="output tokens of each request")
+    predict.add_argument("--batches", type=_points, metavar="LIST", help="predict a batch sweep, as in 1,2,4,8")
+    predict.add_argument("--contexts", type=_points, metavar="LIST", help="tokens each sequence of a batch holds")
+    predict.add_argument("--renew", action="store_true", help="time the operations that matter again, in seconds")
+    predict.add_argument("--ledger", action="store_true", help="what was predicted beside what was measured, instead")
+    _add_device(predict)
 
 
 def _add_batch(commands: Commands) -> None:

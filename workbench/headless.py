@@ -13,6 +13,7 @@ from workbench.errors import StoreError, WorkbenchError
 from workbench.experiments.batch import batch_sweep
 from workbench.experiments.batch_plan import BatchPlan, plan_batch
 from workbench.experiments.events import Event, Finished, PointFailed, Predicted, Progress, RowMeasured, Started
+from workbench.experiments.foretelling import TransformersTimer
 from workbench.experiments.gap.gap import gap
 from workbench.experiments.gap.gap_plan import plan_gap
 from workbench.experiments.gap.perturbation import perturbation, reading
@@ -125,6 +126,11 @@ def plan_words(planned: LoadPlan) -> str:
     )
 
 
+def run_foretelling(experiment: Experiment, show: Listener) -> int:
+    """Time operations to predict from, `show` taking in what is found; returns the exit code."""
+    return _drive(experiment, Runner(Store), show, lambda: None, lambda: "Stopped; the operations timed are kept.")
+
+
 def _plan(settings: SweepSettings | BatchSettings) -> Plan | BatchPlan:
     return plan(settings) if isinstance(settings, SweepSettings) else plan_batch(settings)
 
@@ -147,9 +153,9 @@ def _run(planned: Plan | BatchPlan, runner: Runner, printer: "_Printer", earlier
 def _experiment(planned: Plan | BatchPlan, load: Load, window: TimedWindow, earlier: Earlier | None) -> Experiment:
     match planned:
         case Plan():
-            return sweep(planned.settings, load, window, earlier)
+            return sweep(planned.settings, load, window, earlier, TransformersTimer())
         case BatchPlan():
-            return batch_sweep(planned.settings, load, window, earlier)
+            return batch_sweep(planned.settings, load, window, earlier, TransformersTimer())
 
 
 def _drive(

@@ -77,7 +77,7 @@ def drive(experiment: Experiment, cancel: CancelToken, store: Store, listener: L
                     rows += 1
                 case OperationsTimed(timings):
                     store.keep_timings(timings)
-                case PointsForetold(run_id, points):
+                case PointsForetold(run_id, points) if run_id:
                     store.keep_predictions(run_id, points)
                 case LadderMeasured():
                     store.keep_ladder(event.run_id, event.ladder)

@@ -12,6 +12,7 @@ from workbench.ceilings.batch import limit
 from workbench.engines.engine import BatchTiming, BoxRates, PointError
 from workbench.experiments.batch_plan import BatchPlan, Point, lengths, pass_seconds, plan_batch
 from workbench.experiments.events import Event, PointFailed, PointFloor, Predicted, Progress, RowMeasured
+from workbench.experiments.foretelling import OperationTimer
 from workbench.experiments.judging import judged
 from workbench.experiments.measured_run import Around, Load, MeasuredRun, measured_run, point_row
 from workbench.experiments.plan import middle_context
@@ -28,7 +29,13 @@ from workbench.runs.measured_device import calibrated_product
 from workbench.runs.row import BATCH, Row, Samples
 
 
-def batch_sweep(settings: BatchSettings, load: Load, window: TimedWindow, earlier: Earlier | None = None) -> Experiment:
+def batch_sweep(
+    settings: BatchSettings,
+    load: Load,
+    window: TimedWindow,
+    earlier: Earlier | None = None,
+    timer: OperationTimer | None = None,
+) -> Experiment:
     """The experiment that sweeps `settings` on what `load` makes ready, inside `window`.
 
     With what `earlier` sittings left of a run, only its missing points are measured.
@@ -38,7 +45,7 @@ def batch_sweep(settings: BatchSettings, load: Load, window: TimedWindow, earlie
     def stopped(planned: BatchPlan, rows: list[Row]) -> str:
         return f"stopped after {len(rows)} of {len(planned.points)} batches"
 
-    return measured_run(BATCH, lambda: plan_batch(settings), load, window, _measure, figures, stopped, earlier)
+    return measured_run(BATCH, lambda: plan_batch(settings), load, window, _measure, figures, stopped, earlier, timer)
 
 
 @dataclass
@@ -90,7 +97,7 @@ def _measure(sweep: MeasuredRun[BatchPlan]) -> Iterator[Event]:
     needs = [planned.need_at(point) for point in points]
     fitting = [need.beside_loaded <= beside_loaded for need in needs]
     yield Predicted(
-        floors=tuple(_floor(planned, point, rates, few_rows[point.batch]) for point in points),
+        floors=tuple(_floor(sweep, point, rates, few_rows[point.batch]) for point in points),
         read_rate=rates.read,
         product_rate=rates.product,
         resident_bytes=max((need.total for need in compress(needs, fitting)), default=planned.need.total),
@@ -177,7 +184,8 @@ def _pass(sweep: MeasuredRun[BatchPlan], point: Point, seed: int) -> BatchTiming
     )
 
 
-def _floor(planned: BatchPlan, point: Point, rates: BoxRates, few_rows: Quantity | None) -> PointFloor:
+def _floor(sweep: MeasuredRun[BatchPlan], point: Point, rates: BoxRates, few_rows: Quantity | None) -> PointFloor:
+    planned = sweep.planned
     model, element_bytes = planned.resident, DTYPE_BYTES[planned.settings.dtype]
     t, b = middle_context(point.context, planned.settings.new_tokens), point.batch
     expected = few_rows and decode.step_seconds(model, t, element_bytes, rates.read, few_rows, b)
@@ -188,7 +196,7 @@ def _floor(planned: BatchPlan, point: Point, rates: BoxRates, few_rows: Quantity
         ttft=prefill.seconds(model, point.context, rates.read, rates.product, b),
         tpot=decode.step_seconds(model, t, element_bytes, rates.read, best, b),
         batch=b,
-        predicted_step=expected,
+        predicted_step=sweep.predictions.step(point.context, b) or expected,
         memory_bytes=planned.need_at(point).total,
     )
 
@@ -231,6 +239,7 @@ def _row(
         predicted_resident_bytes=sweep.planned.need_at(point).total,
         status=taken.status,
     )
+    row = replace(row, **sweep.predictions.columns(point.context, b))
     if not timings:
         return on_basis(row, Basis.MINUTE)
     step = median(steps)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from workbench.hardware.calibration import Calibration, Cell
 from workbench.hardware.timings import Timing
+from workbench.predictions.prediction import PointPrediction
 from workbench.quantity import Quantity
 from workbench.runs.foretold import Foretold
 from workbench.runs.ladder import Ladder
@@ -123,10 +124,14 @@ class OperationsTimed:
 
 @dataclass(frozen=True)
 class PointsForetold:
-    """What is predicted of each point of a run, before anything of it is measured."""
+    """What is predicted of each point of a run, before anything of it is measured; of no run where its name is empty.
+
+    `figures` say what each rests on, in the same order, where they were predicted now.
+    """
 
     run_id: str
     points: tuple[Foretold, ...]
+    figures: tuple[PointPrediction, ...] = ()
 
 
 Event = (

@@ -1,22 +1,24 @@
 """Predicting a run's points before anything of it is measured: operations that matter are timed, and summed."""
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Protocol
+from typing import Any, Protocol
 
 from workbench.experiments.batch_plan import BatchPlan
 from workbench.experiments.events import Event, OperationsTimed, PointsForetold, Progress
 from workbench.experiments.plan import LoadPlan, Plan, middle_context
 from workbench.experiments.settings import RunSettings
+from workbench.experiments.window import TimedWindow
 from workbench.hardware.machine import this_machine
 from workbench.hardware.timings import Conditions, Table, Timing
 from workbench.models.model import Model
 from workbench.predictions.ledger import Entry, Phase, entries, spread
 from workbench.predictions.passes import Pass, can_be_predicted, decode_step, prefill
-from workbench.predictions.prediction import Prediction, predicted
+from workbench.predictions.prediction import PointPrediction, Prediction, predicted
 from workbench.quantity import Quantity
-from workbench.runner import CancelToken
+from workbench.runner import Cancelled, CancelToken, Experiment
 from workbench.runs.foretold import Foretold
 from workbench.runs.store import Store
 
@@ -80,22 +82,10 @@ class PointPasses:
             yield self.prefill
 
 
-@dataclass(frozen=True)
-class PointPrediction:
-    """What is predicted of a point; None where nothing can be."""
-
-    ttft: Prediction | None
-    tpot: Prediction | None
-
-    def foretold(self, at: PointPasses) -> Foretold:
-        """The same as it is kept."""
-        return Foretold(
-            at.prompt_tokens,
-            at.batch,
-            *_milliseconds(self.ttft),
-            *_milliseconds(self.tpot),
-            source="" if self.tpot is None else self.tpot.time.source,
-        )
+def foretold(at: PointPasses, of: PointPrediction) -> Foretold:
+    """A point's prediction as it is kept."""
+    source = "" if of.tpot is None else of.tpot.time.source
+    return Foretold(at.prompt_tokens, at.batch, *_milliseconds(of.ttft), *_milliseconds(of.tpot), source=source)
 
 
 def _milliseconds(of: Prediction | None) -> tuple[float | None, float | None, float | None]:
@@ -134,7 +124,7 @@ class Predictions:
     kept: Mapping[tuple[int, int], Foretold]
     figures: Mapping[tuple[int, int], PointPrediction]
 
-    def columns(self, prompt_tokens: int, batch: int = 1) -> Mapping[str, object]:
+    def columns(self, prompt_tokens: int, batch: int = 1) -> Mapping[str, Any]:
         """The columns of a point's row; empty where nothing was predicted of it."""
         found = self.kept.get((prompt_tokens, batch))
         return {} if found is None else found.columns
@@ -158,6 +148,7 @@ def foretell(
     run_id: str,
     timer: OperationTimer,
     store: Callable[[], Store],
+    window: TimedWindow,
     cancel: CancelToken,
     *,
     renew: bool | None = None,
@@ -179,19 +170,28 @@ def foretell(
     timed: list[Timing] = []
     if lacking:
         yield Progress(f"timing the operations of {model.name}, from which its times are predicted")
-        for cells in timer.time(settings, model, lacking, cancel):
+        for cells in _in_windows(timer.time(settings, model, lacking, cancel), window):
             timed += cells
             yield OperationsTimed(cells)
     table = Table((*timed, *known))
     made = {(at.prompt_tokens, at.batch): predict_point(at, table, W, ledger, model.name) for at in points}
     kept = {
-        (at.prompt_tokens, at.batch): made[at.prompt_tokens, at.batch].foretold(at)
+        (at.prompt_tokens, at.batch): foretold(at, made[at.prompt_tokens, at.batch])
         for at in points
         if made[at.prompt_tokens, at.batch].tpot is not None
     } | earlier
-    if run_id:
-        yield PointsForetold(run_id, tuple(kept.values()))
+    yield PointsForetold(run_id, tuple(kept.values()), tuple(made.values()))
     return Predictions(kept, made)
+
+
+def _in_windows(batches: Iterator[tuple[Timing, ...]], window: TimedWindow) -> Iterator[tuple[Timing, ...]]:
+    """Each batch of cells, timed while nothing else of ours runs."""
+    while True:
+        with window.timed(lambda _: None):
+            cells = next(batches, None)
+        if cells is None:
+            return
+        yield cells
 
 
 def predict_point(at: PointPasses, table: Table, W: int, ledger: Sequence[Entry], model: str) -> PointPrediction:
@@ -217,3 +217,18 @@ def _lacking(points: Sequence[PointPasses], table: Table, W: int) -> list[Pass]:
             if not all(estimate is not None and estimate.timed for estimate in estimates):
                 found[each] = None
     return list(found)
+
+
+def predict(
+    planned: LoadPlan, timer: OperationTimer, store: Callable[[], Store], window: TimedWindow, *, renew: bool
+) -> Experiment:
+    """The experiment that predicts a run's points and measures none of them.
+
+    With `renew` every operation that matters is timed again, else only those that never were.
+    """
+
+    def experiment(cancel: CancelToken) -> Iterator[Event]:
+        with suppress(Cancelled):
+            yield from foretell(planned, "", timer, store, window, cancel, renew=renew)
+
+    return experiment

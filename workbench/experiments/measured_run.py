@@ -7,6 +7,7 @@ from typing import Any, Generic, TypeVar
 
 from workbench.engines.engine import LoadedModel, PointError
 from workbench.experiments.events import Event, Finished, PointFailed, Progress, RowMeasured, Started
+from workbench.experiments.foretelling import NONE_MADE, OperationTimer, Predictions, foretell
 from workbench.experiments.plan import LoadPlan, check_before_loading
 from workbench.experiments.sittings import (
     Earlier,
@@ -25,6 +26,7 @@ from workbench.runner import Cancelled, CancelToken, Experiment
 from workbench.runs.measured_device import calibrated_read, device_named
 from workbench.runs.row import Discarded, Row, Samples
 from workbench.runs.run import Run, RunStatus, new_run_id, now
+from workbench.runs.store import Store
 from workbench.tracks import load_tracks, track_named
 
 Load = Callable[[LoadPlan, CancelToken], LoadedModel]
@@ -54,6 +56,7 @@ class MeasuredRun(Generic[Planned]):
     calibrated_gb_per_s: float | None = None
     vendor_gb_per_s: float | None = None
     earlier: tuple[Row, ...] = ()
+    predictions: Predictions = NONE_MADE
     disturbance: Disturbance = field(default_factory=Disturbance)
     discarded: list[Discarded] = field(default_factory=list)
     started_at: str = ""
@@ -147,11 +150,13 @@ def measured_run(
     figures: Callable[[Sequence[Row]], tuple[Quantity, ...]],
     stopped: Callable[[Planned, list[Row]], str],
     earlier: Earlier | None = None,
+    timer: OperationTimer | None = None,
 ) -> Experiment:
     """An experiment on what `load` makes ready of a plan: `measure` yields its points, the rest of it is done here.
 
     At the end come the `figures` of all rows, failed ones among them, and `stopped` in words where it was cancelled.
-    With what `earlier` sittings left of a run, that run is gone on with.
+    With what `earlier` sittings left of a run, that run is gone on with. Where there is a `timer`, what it finds of
+    the operations predicts every point before the model is loaded.
     Raises SettingsError, ModelError and MemoryRefused before it starts.
     """
 
@@ -166,13 +171,16 @@ def measured_run(
         loaded: LoadedModel | None = None
         status, note, memory = RunStatus.FINISHED, "", ""
         try:
+            predictions = NONE_MADE
+            if timer is not None:
+                predictions = yield from foretell(planned, run.run_id, timer, Store, window, cancel)
             yield Progress(f"loading {planned.model.name} in {planned.settings.dtype}")
             loaded = load(planned, cancel)
             cancel.check()
             if earlier is not None:
                 check_same_labels(earlier, loaded.labels)
             bases = _other_bases(planned.settings.track)
-            measured = MeasuredRun(planned, run, loaded, window, cancel, *bases, tuple(rows))
+            measured = MeasuredRun(planned, run, loaded, window, cancel, *bases, tuple(rows), predictions)
             for event in measure(measured):
                 if isinstance(event, RowMeasured | PointFailed):
                     samples = replace(event.samples, discarded=tuple(measured.discarded))

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import compress
 from statistics import median
 
@@ -10,6 +11,7 @@ from workbench.ceilings import decode, kv_cache, prefill
 from workbench.ceilings.prefill import Clock
 from workbench.engines.engine import BoxRates, PointError, RequestTiming
 from workbench.experiments.events import Event, PointFailed, PointFloor, Predicted, Progress, RowMeasured
+from workbench.experiments.foretelling import OperationTimer
 from workbench.experiments.judging import judged
 from workbench.experiments.measured_run import Around, Load, MeasuredRun, measured_run, point_row
 from workbench.experiments.plan import Plan, middle_context, plan, request_seconds
@@ -17,7 +19,7 @@ from workbench.experiments.repeats import Repeats, warm_ups
 from workbench.experiments.settings import SweepSettings
 from workbench.experiments.sittings import Earlier
 from workbench.experiments.window import TimedWindow
-from workbench.models.model import DTYPE_BYTES, Model
+from workbench.models.model import DTYPE_BYTES
 from workbench.quantity import Origin, Quantity, Unit
 from workbench.runner import Experiment
 from workbench.runs.basis import Basis, on_basis
@@ -27,7 +29,13 @@ WARM_UP_TOKENS = 16
 WARM_UP_NEW_TOKENS = 17
 
 
-def sweep(settings: SweepSettings, load: Load, window: TimedWindow, earlier: Earlier | None = None) -> Experiment:
+def sweep(
+    settings: SweepSettings,
+    load: Load,
+    window: TimedWindow,
+    earlier: Earlier | None = None,
+    timer: OperationTimer | None = None,
+) -> Experiment:
     """The experiment that sweeps `settings` on what `load` makes ready, inside `window`.
 
     With what `earlier` sittings left of a run, only its missing points are measured.
@@ -37,7 +45,8 @@ def sweep(settings: SweepSettings, load: Load, window: TimedWindow, earlier: Ear
     def stopped(planned: Plan, rows: list[Row]) -> str:
         return f"stopped after {len(rows)} of {len(planned.settings.prompts)} prompt lengths"
 
-    return measured_run(PREFILL_DECODE, lambda: plan(settings), load, window, _measure, figures, stopped, earlier)
+    planned = partial(plan, settings)
+    return measured_run(PREFILL_DECODE, planned, load, window, _measure, figures, stopped, earlier, timer)
 
 
 def _request(sweep: MeasuredRun[Plan], prompt_tokens: int, new_tokens: int, seed: int) -> RequestTiming:
@@ -58,7 +67,7 @@ def _measure(sweep: MeasuredRun[Plan]) -> Iterator[Event]:
     before = rates.read
     sweep.cancel.check()
     yield Predicted(
-        floors=tuple(_floor(model, settings, n, rates) for n in settings.prompts),
+        floors=tuple(_floor(sweep, n, rates) for n in settings.prompts),
         read_rate=rates.read,
         product_rate=rates.product,
         resident_bytes=sweep.planned.need.total,
@@ -156,12 +165,15 @@ class _Pace:
         return here + sum(self.expected(j, _Taken()) * self.request_s(j) for j in later)
 
 
-def _floor(model: Model, settings: SweepSettings, n: int, rates: BoxRates) -> PointFloor:
+def _floor(sweep: MeasuredRun[Plan], n: int, rates: BoxRates) -> PointFloor:
+    model, settings = sweep.planned.resident, sweep.planned.settings
     t, element_bytes = middle_context(n, settings.new_tokens), DTYPE_BYTES[settings.dtype]
     return PointFloor(
         prompt_tokens=n,
         ttft=prefill.seconds(model, n, rates.read, rates.product),
         tpot=decode.step_seconds(model, t, element_bytes, rates.read, rates.product),
+        predicted_ttft=sweep.predictions.ttft(n),
+        predicted_step=sweep.predictions.step(n),
     )
 
 
@@ -188,6 +200,7 @@ def _row(sweep: MeasuredRun[Plan], n: int, taken: _Taken, rates: Around) -> Row:
         weight_bytes=int(decode.weights_read(model).value),
         cache_bytes=kv_cache.cache_bytes(model, t, DTYPE_BYTES[settings.dtype]),
         predicted_resident_bytes=sweep.planned.need.total,
+        **sweep.predictions.columns(n),
     )
     if not taken.timings:
         return on_basis(row, Basis.MINUTE)

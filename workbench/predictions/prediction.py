@@ -51,6 +51,14 @@ class Prediction:
         return self.time.value
 
 
+@dataclass(frozen=True)
+class PointPrediction:
+    """What is predicted of a point of a run: its prefill and its middle decode step, None where nothing can be."""
+
+    ttft: Prediction | None
+    tpot: Prediction | None
+
+
 def predicted(of: Pass, table: Table, working_bytes: int, spread: float = UNKNOWN_SPREAD) -> Prediction | None:
     """Σ calls · seconds over the operations of a pass; None where nothing like one of them was timed.
 

@@ -1,0 +1,89 @@
+"""How the command line prints predictions: a line a point, and below it how good they have been on this box."""
+
+from dataclasses import dataclass
+
+from workbench.experiments.events import Event, OperationsTimed, PointsForetold, Progress
+from workbench.output import Format, note, print_records
+from workbench.predictions.ledger import Accuracy
+from workbench.predictions.prediction import Prediction
+from workbench.quantity import Origin, Quantity, Unit, explain
+from workbench.record import headed
+
+
+@dataclass(frozen=True)
+class PredictedPoint:
+    """One point: its times in ms, each with the interval that is to hold 80 % of its measurements."""
+
+    model: str = headed("model")
+    dtype: str = headed("dtype")
+    prompt_tokens: int = headed("context")
+    batch: int = headed("batch")
+    ttft_ms: Quantity | None = headed("TTFT ms")
+    ttft_low_ms: Quantity | None = headed("from")
+    ttft_high_ms: Quantity | None = headed("to")
+    tpot_ms: Quantity | None = headed("TPOT ms")
+    tpot_low_ms: Quantity | None = headed("from")
+    tpot_high_ms: Quantity | None = headed("to")
+    timed: Quantity | None = headed("timed")
+    resident_bytes: Quantity | None = headed("peak memory")
+
+
+def predicted_points(
+    model: str, dtype: str, event: PointsForetold, memory: list[Quantity | None]
+) -> list[PredictedPoint]:
+    """The lines of what was foretold, beside the peak memory of each point."""
+    lines = []
+    for kept, figures, resident in zip(event.points, event.figures, memory, strict=True):
+        tpot = figures.tpot
+        timed = tpot and Quantity("share of the time from cells of its own", tpot.timed, Unit.SHARE, Origin.ARITHMETIC)
+        lines.append(
+            PredictedPoint(
+                model,
+                dtype,
+                kept.prompt_tokens,
+                kept.batch,
+                *_milliseconds(figures.ttft),
+                *_milliseconds(tpot),
+                timed,
+                resident,
+            )
+        )
+    return lines
+
+
+def _milliseconds(of: Prediction | None) -> tuple[Quantity | None, Quantity | None, Quantity | None]:
+    if of is None:
+        return None, None, None
+
+    def ms(name: str, seconds: float) -> Quantity:
+        return Quantity(name, seconds * 1e3, Unit.MILLISECONDS, Origin.ARITHMETIC, inputs=(of.time,))
+
+    return ms(of.time.name, of.seconds), ms("low end of its interval", of.low_s), ms("high end", of.high_s)
+
+
+class PredictionPrinter:
+    """Prints progress to standard error as it comes, and keeps what was foretold."""
+
+    def __init__(self) -> None:
+        self.foretold: PointsForetold | None = None
+
+    def show(self, event: Event) -> None:
+        """Take in one event."""
+        match event:
+            case Progress():
+                note(event.stage)
+            case OperationsTimed(timings):
+                note(f"timed {len(timings)} operations")
+            case PointsForetold():
+                self.foretold = event
+
+    def end(self, points: list[PredictedPoint], accuracies: list[Accuracy], chosen: Format) -> None:
+        """Print the lines, what the first of them rests on, and how good predictions have been."""
+        print_records(points, chosen)
+        if chosen is Format.TABLE and self.foretold is not None:
+            for figures in self.foretold.figures[:1]:
+                for each in (figures.tpot, figures.ttft):
+                    if each is not None:
+                        print("\n" + "\n".join(explain(each.time)))
+        for accuracy in accuracies:
+            note(str(accuracy))
