@@ -34,7 +34,8 @@ class Times:
 class Labels:
     """What a result says of itself; a word that the file lacks is empty, a number None.
 
-    `settings` are all that it was run with, by name, those among them that no label has.
+    `settings` are all that it was run with, by name, those among them that no label has; `remarks` are what a
+    reader must know of them before a rate is compared.
     """
 
     tool: str
@@ -49,6 +50,7 @@ class Labels:
     parameters: int | None = None
     weight_bytes: int | None = None
     settings: tuple[tuple[str, str], ...] = ()
+    remarks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

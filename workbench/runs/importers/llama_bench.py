@@ -24,6 +24,7 @@ _OLD_BACKENDS = ("cuda", "opencl", "vulkan", "kompute", "metal", "sycl", "direct
 """Columns of their own until 2024; `backends` since."""
 _DESCRIBED = re.compile(r"(?P<architecture>\S+) (?P<size>\S+) (?:mostly |all )?(?P<quantisation>.+)")
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
+LONGEST_MOMENT = 24
 ALL_LAYERS = 99
 MEAN_SHARE, RATE_SHARE = 0.01, 0.5
 """How far a file's own mean may lie from that of its samples, and its rate from its time, before it is told."""
@@ -43,7 +44,7 @@ def llama_bench_point(record: Record, labels: Labels) -> ImportedPoint | None:
         return ImportedPoint(record.line, labels, problem=f"failed: {error}")
     if n is None and k is None:
         return None
-    moment = word(values.get("test_time"))
+    moment = str(values.get("test_time", ""))[:LONGEST_MOMENT]
     point = {
         "line": record.line,
         "labels": labels,
@@ -52,7 +53,7 @@ def llama_bench_point(record: Record, labels: Labels) -> ImportedPoint | None:
         "depth": d or 0,
         "started_at": moment if _MOMENT.fullmatch(moment) else "",
     }
-    remarks = list(_remarks(values, labels))
+    remarks: list[str] = []
     lacking = "n_prompt" if n is None else "n_gen" if k is None else ""
     if lacking:
         remarks.append(f"taken for 0: {lacking}, which the file lacks")
@@ -104,6 +105,7 @@ def llama_bench_labels(values: Mapping[str, Any]) -> Labels:
     machine = [word(values.get(name)) for name in ("cpu_info", "gpu_info")]
     build = word(values.get("build_number"))
     commit = word(values.get("build_commit"))
+    device = _device(values)
     return Labels(
         tool=TOOL,
         version=f"b{build} ({commit})" if build not in ("", "0") else "" if commit == "unknown" else commit,
@@ -111,12 +113,13 @@ def llama_bench_labels(values: Mapping[str, Any]) -> Labels:
         architecture=described["architecture"] if described else "",
         quantisation=described["quantisation"] if described else "",
         cache_types=_cache_types(values),
-        device=_device(values),
+        device=device,
         threads=_whole(values, "n_threads", 1 << 20),
         machine=" · ".join(filter(None, machine)),
         parameters=_whole(values, "model_n_params", 1 << 62),
         weight_bytes=_whole(values, "model_size", 1 << 62),
         settings=tuple((name, word(value)) for name, value in values.items() if _is_setting(name)),
+        remarks=tuple(_remarks(values, device)),
     )
 
 
@@ -146,13 +149,13 @@ def _device(values: Mapping[str, Any]) -> str:
     return (backends or next(old, "")).lower()
 
 
-def _remarks(values: Mapping[str, Any], labels: Labels) -> list[str]:
+def _remarks(values: Mapping[str, Any], device: str) -> list[str]:
     """What of its settings a reader must know before the rate is compared."""
     remarks = []
     layers = word(values.get("n_gpu_layers"))
     on_host = _whole(values, "n_cpu_moe", 1 << 20)
-    if labels.device not in ("", "cpu", "blas") and layers.isdigit() and int(layers) < ALL_LAYERS:
-        remarks.append(f"{layers} layers offloaded to {labels.device}")
+    if device not in ("", "cpu", "blas") and layers.isdecimal() and len(layers) < 3 and int(layers) < ALL_LAYERS:
+        remarks.append(f"{layers} layers offloaded to {device}")
     if on_host:
         remarks.append(f"experts of {on_host} layers held on the host")
     if word(values.get("embeddings")) in ("1", "True"):

@@ -58,6 +58,7 @@ def row_labels(run_id: str, kind: str, labels: Labels, under: Standing) -> RowLa
 
 
 def _remarks(labels: Labels, under: Standing) -> Iterator[str]:
+    yield from labels.remarks
     processor = labels.machine.partition(" · ")[0]
     if under.this_machine and processor and processor not in under.this_machine:
         yield f"the file names another machine: {labels.machine}"
