@@ -63,6 +63,7 @@ def test_only_engines_probe_and_experiments_import_torch() -> None:
         "workbench.ceilings.memory_fit",
         "workbench.runs.store",
         "workbench.runs.export",
+        "workbench.runs.importers.importing",
         "workbench.experiments.prefill_decode",
         "workbench.ui.app",
     ],

@@ -5,23 +5,31 @@ from collections.abc import Iterator
 import pytest
 from textual.pilot import Pilot
 from textual.widgets import Static
+from textual.widgets import Static
 
 from tests.fakes import a_row
+from tests.models.files import smollm2
+from tests.runs.importers.recordings import RECORDED
 from tests.ui.driving import SIZES, Gate, an_app, finished, message, shown, until
 from workbench.experiments.settings import BatchSettings, SweepSettings
 from workbench.experiments.sittings import about_model
 from workbench.hardware.machine import this_machine
 from workbench.models.resolve import resolve
 from workbench.runs import owner
+from workbench.runs.importers.importing import import_file
+from workbench.runs.importers.standing import Standing
 from workbench.runs.row import Row, Samples
 from workbench.runs.run import Run, RunStatus
 from workbench.runs.store import Store
 from workbench.ui.app import WorkbenchApp
 from workbench.ui.panes.batch import BatchPane
 from workbench.ui.panes.prefill_decode import PrefillDecodePane
+from workbench.ui.widgets.chart import Chart, Drawn
 from workbench.ui.widgets.comparison import ComparisonScreen
 from workbench.ui.widgets.confirm import ConfirmScreen
 from workbench.ui.widgets.export_dialog import ExportDialog
+from workbench.ui.widgets.import_dialog import ImportDialog
+from workbench.ui.widgets.line_input import LineInput
 from workbench.ui.widgets.record_table import RecordTable
 from workbench.ui.widgets.run_table import RunTable
 from workbench.ui.widgets.sweep_table import SweepTable
@@ -318,3 +326,51 @@ async def test_a_run_of_a_host_that_may_be_gone_is_taken_over_once_that_is_said(
         await pilot.press("y")
         await pilot.pause()
         assert shown(app, "#runs-line") == "2 runs"
+
+
+async def test_i_imports_a_file_and_its_run_opens_under_its_ceiling() -> None:
+    app = an_app()
+    async with app.run_test(size=SIZES[0]) as pilot:
+        await open_runs(pilot)
+        assert "i import" in shown(app, "#keys")
+        await pilot.press("i")
+        await pilot.pause()
+        assert isinstance(app.screen, ImportDialog)
+        await pilot.press("enter")
+        await pilot.pause()
+        assert "Name the file" in str(app.screen.query_one("#import-problem", Static).content)
+        for name, text in (
+            ("path", str(RECORDED / "llama-bench.json")),
+            ("model", str(smollm2())),
+            ("hardware", "rtx-509"),
+        ):
+            app.screen.query_one(f"#import-{name}", LineInput).value = text
+        await pilot.press("enter")
+        await pilot.pause()
+        assert "Did you mean" in str(app.screen.query_one("#import-problem", Static).content)
+        app.screen.query_one("#import-hardware", LineInput).value = "rtx-5090"
+        await pilot.press("enter")
+        await pilot.pause()
+        assert "6 rows imported" in message(app)
+        await pilot.press("escape")
+        await pilot.pause()
+        assert shown(app, "#runs-line") == "1 run"
+        await pilot.press("enter")
+        await pilot.pause()
+        pane = app.screen_stack[0].query_one(PrefillDecodePane)
+        shares = [row.ceiling_share for row in pane.query_one(SweepTable).rows_shown]
+        assert [share is not None for share in shares] == [False, False, True, False, False, True]
+
+
+async def test_an_imported_batch_run_is_drawn_without_a_ceiling() -> None:
+    with Store() as store:
+        import_file(store, RECORDED / "batched-bench.jsonl", Standing())
+    app = an_app()
+    async with app.run_test(size=SIZES[1]) as pilot:
+        await open_runs(pilot)
+        await pilot.press("enter")
+        await pilot.pause()
+        pane = app.screen_stack[0].query_one(BatchPane)
+        chart = pane.query_one("#total-chart", Chart)
+        assert [len(one.points) for one in chart._picture.series if one.drawn is Drawn.POINTS] == [4]
+        assert "no ceiling" in shown(app, "#batch-row-note")

@@ -53,4 +53,6 @@ def _keys_of_runs(runs: RunTable, busy: bool) -> list[str]:
         keys.append("c compare")
     if runs.resumable and not busy:
         keys.append("u resume")
-    return [*keys, *([] if busy else ["i import"]), "/ filter", "? help", "1 setup", "q quit"]
+    # In 80 columns there is no room for both, nor for the first beside a key of the run.
+    is_plain = not busy and keys[-1:] in ([], ["space mark"])
+    return [*keys, "/ filter", "i import" if is_plain else "1 setup", "? help", "q quit"]

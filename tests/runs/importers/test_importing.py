@@ -177,7 +177,7 @@ def test_rows_stand_under_the_ceiling_of_the_model_and_hardware_named() -> None:
     assert steps.ceiling_basis is not None
     assert steps.ceiling_basis.startswith("vendor")
     assert steps.quantisation == model.quantisation
-    assert (rows[1].prefill_flop, rows[1].track) == (int(prefill.flop(model, 128).value), "X")
+    assert (rows[1].prefill_flop, rows[1].track) == (int(prefill.flop(model, 128).value), "N")
     after = rows[4]
     attention = prefill.attention_flop(model, 640) - prefill.attention_flop(model, 512)
     assert after.attention_flop == attention
