@@ -5,7 +5,6 @@ from collections.abc import Iterator
 import pytest
 from textual.pilot import Pilot
 from textual.widgets import Static
-from textual.widgets import Static
 
 from tests.fakes import a_row
 from tests.models.files import smollm2
