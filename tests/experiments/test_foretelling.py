@@ -1,0 +1,146 @@
+"""Predictions of a run: made and kept before it is measured, from operations alone, and never altered."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from tests.fakes import a_row, fake_load
+from tests.predictions.cells import TAKEN_AT, UNDER, W, cells_of
+from tests.predictions.test_ledger import predicted_row
+from workbench.experiments.events import Event, OperationsTimed, PointsForetold, Predicted, Progress, RowMeasured
+from workbench.experiments.foretelling import foretell, predict
+from workbench.experiments.plan import plan
+from workbench.experiments.prefill_decode import sweep
+from workbench.experiments.settings import RunSettings, SweepSettings
+from workbench.experiments.window import TimedWindow
+from workbench.hardware.machine import this_machine
+from workbench.hardware.timings import Conditions, Timing
+from workbench.models.model import Model
+from workbench.predictions.passes import Pass
+from workbench.runner import CancelToken, drive
+from workbench.runs.foretold import Foretold
+from workbench.runs.row import Samples
+from workbench.runs.run import now
+from workbench.runs.store import Store
+
+SETTINGS = SweepSettings(model="smollm2-135m", prompts=(1, 64), repeats=3, new_tokens=5)
+
+
+@dataclass
+class FakeTimer:
+    """Operations that take so many nanoseconds a unit of work, and how many passes were asked for."""
+
+    nanoseconds: float = 1.0
+    under: Conditions | None = UNDER
+    taken_at: str = ""
+    asked: list[Pass] = field(default_factory=list)
+
+    def conditions(self, settings: RunSettings) -> Conditions | None:
+        return self.under
+
+    def working_bytes(self, model: Model) -> int:
+        return W
+
+    def time(
+        self, settings: RunSettings, model: Model, passes: Sequence[Pass], cancel: CancelToken
+    ) -> Iterator[tuple[Timing, ...]]:
+        for each in passes:
+            cancel.check()
+            self.asked.append(each)
+            yield tuple(cells_of(each, nanoseconds=self.nanoseconds, taken_at=self.taken_at or now()))
+
+
+def driven(timer: FakeTimer) -> list[Event]:
+    found: list[Event] = []
+    with Store() as store:
+        drive(sweep(SETTINGS, fake_load(), TimedWindow(), None, timer), CancelToken(), store, found.append)
+    return found
+
+
+def foretold(timer: FakeTimer, run_id: str = "", renew: bool | None = None) -> list[Foretold]:
+    events: list[Event] = []
+
+    def experiment(cancel: CancelToken) -> Iterator[Event]:
+        yield from foretell(plan(SETTINGS), run_id, timer, Store, TimedWindow(), cancel, renew=renew)
+
+    with Store() as store:
+        drive(experiment, CancelToken(), store, events.append)
+    (found,) = [event for event in events if isinstance(event, PointsForetold)]
+    return list(found.points)
+
+
+def test_every_point_is_predicted_and_kept_before_anything_is_measured() -> None:
+    events = [event for event in driven(FakeTimer()) if not isinstance(event, Progress)]
+    kinds = [type(event) for event in events]
+    assert kinds.index(PointsForetold) < kinds.index(Predicted) < kinds.index(RowMeasured)
+    rows = [event.row for event in events if isinstance(event, RowMeasured)]
+    with Store() as store:
+        kept = store.predictions(rows[0].run_id)
+    for row, point in zip(rows, kept, strict=True):
+        assert {name: getattr(row, name) for name in point.columns} == point.columns
+        assert point.tpot_ms is not None
+        assert point.ttft_ms is not None
+    floors = next(event for event in events if isinstance(event, Predicted)).floors
+    assert [floor.predicted_step and floor.predicted_step.value * 1e3 for floor in floors] == [p.tpot_ms for p in kept]
+
+
+def test_a_prediction_rests_on_no_row_of_its_own_model_whatever_that_says() -> None:
+    timer = FakeTimer(taken_at=now())
+    before = foretold(timer)
+    machine = str(this_machine())
+    with Store() as store:
+        for _ in range(20):
+            row = predicted_row(1000.0, model="smollm2-135m", machine=machine, ttft_median_ms=5000.0)
+            store.add_row(row, Samples((5.0,), (1.0,)))
+        store.add_row(a_row(model="smollm2-135m", machine=machine, tpot_ms=1.0), Samples((0.1,), (0.001,)))
+    assert foretold(timer) == before
+
+
+def test_what_was_predicted_of_a_run_is_never_altered() -> None:
+    first = foretold(FakeTimer(nanoseconds=1.0), run_id="run")
+    again = foretold(FakeTimer(nanoseconds=3.0), run_id="run", renew=True)
+    assert again == first
+    with Store() as store:
+        assert store.predictions("run") == first
+
+
+def test_fresh_cells_are_not_timed_again_and_old_ones_are() -> None:
+    foretold(FakeTimer())
+    timer = FakeTimer(nanoseconds=2.0)
+    foretold(timer)
+    assert timer.asked == []
+    foretold(timer, renew=True)
+    assert len(timer.asked) == 2 * len(SETTINGS.prompts)
+
+
+def test_old_cells_are_timed_again_before_a_run_but_do_for_a_look_ahead() -> None:
+    foretold(FakeTimer(taken_at=TAKEN_AT))
+    timer = FakeTimer()
+    foretold(timer, renew=False)
+    assert timer.asked == []
+    foretold(timer)
+    assert len(timer.asked) == 2 * len(SETTINGS.prompts)
+
+
+@pytest.mark.parametrize("changed", [{"threads": 1}, {"versions": "another torch"}, {"policy": "powersave"}])
+def test_cells_of_another_state_of_the_box_predict_nothing(changed: dict[str, object]) -> None:
+    foretold(FakeTimer())
+    timer = FakeTimer(under=replace(UNDER, **changed))  # type: ignore[arg-type]
+    foretold(timer, renew=False)
+    assert len(timer.asked) == 2 * len(SETTINGS.prompts)
+
+
+def test_without_a_timer_for_the_device_rows_have_no_prediction() -> None:
+    rows = [event.row for event in driven(FakeTimer(under=None)) if isinstance(event, RowMeasured)]
+    assert [row.predicted_tpot_ms for row in rows] == [None, None]
+
+
+def test_predicting_alone_leaves_the_cells_and_no_run() -> None:
+    events: list[Event] = []
+    with Store() as store:
+        experiment = predict(plan(SETTINGS), FakeTimer(), Store, TimedWindow(), renew=False)
+        drive(experiment, CancelToken(), store, events.append)
+        assert store.runs() == []
+        assert store.timings(UNDER)
+    assert any(isinstance(event, OperationsTimed) for event in events)
