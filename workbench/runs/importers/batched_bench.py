@@ -4,6 +4,7 @@ Source: llama.cpp, tools/batched-bench. N_KV is B·(PP + TG), or PP + B·TG wher
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from workbench.runs.importers.imported_point import MOST_RATE, MOST_SECONDS, ImportedPoint, Labels, Times, differs
@@ -37,12 +38,11 @@ def batched_bench_point(record: Record, labels: Labels) -> ImportedPoint | None:
     if n is None or k is None or b is None:
         return None
     is_shared = _is_shared(values, n, k, b)
-    point = {"line": record.line, "labels": labels, "prompt_tokens": n, "steps": k, "batch": max(b, 1)}
-    point["is_shared"] = is_shared
+    point = ImportedPoint(record.line, labels, prompt_tokens=n, steps=k, batch=max(b, 1), is_shared=is_shared)
     if not b or not k:
-        return ImportedPoint(**point, problem=f"failed: {b:,} sequences and {k:,} steps, so no step was measured")
+        return replace(point, problem=f"failed: {b:,} sequences and {k:,} steps, so no step was measured")
     if word(values.get("is_tg_separate")) == "1":
-        return ImportedPoint(**point, problem=f"not told: each of {b:,} sequences was decoded apart, none together")
+        return replace(point, problem=f"not told: each of {b:,} sequences was decoded apart, none together")
     remarks = ["a mean of the steps: their spread isn't known"]
     if is_shared:
         remarks.append("all sequences share one prompt")
@@ -51,9 +51,9 @@ def batched_bench_point(record: Record, labels: Labels) -> ImportedPoint | None:
         prefill = _seconds(values, "t_pp", "speed_pp", n if is_shared else b * n) if n else None
         _check_total(values, n, k, b, is_shared)
     except NotAFigure as error:
-        return ImportedPoint(**point, problem=f"failed: {error}", remarks=tuple(remarks))
-    return ImportedPoint(
-        **point,
+        return replace(point, problem=f"failed: {error}", remarks=tuple(remarks))
+    return replace(
+        point,
         step=Times(mean_s=step),
         prefill=None if prefill is None else Times(mean_s=prefill),
         remarks=tuple(remarks),

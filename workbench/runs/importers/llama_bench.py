@@ -5,6 +5,7 @@ Columns are taken by name, of this year's version and of those since 2023. Sourc
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from statistics import fmean
 from typing import Any
 
@@ -45,31 +46,30 @@ def llama_bench_point(record: Record, labels: Labels) -> ImportedPoint | None:
     if n is None and k is None:
         return None
     moment = str(values.get("test_time", ""))[:LONGEST_MOMENT]
-    point = {
-        "line": record.line,
-        "labels": labels,
-        "prompt_tokens": n or 0,
-        "steps": k or 0,
-        "depth": d or 0,
-        "started_at": moment if _MOMENT.fullmatch(moment) else "",
-    }
-    remarks: list[str] = []
     lacking = "n_prompt" if n is None else "n_gen" if k is None else ""
-    if lacking:
-        remarks.append(f"taken for 0: {lacking}, which the file lacks")
+    point = ImportedPoint(
+        record.line,
+        labels,
+        prompt_tokens=n or 0,
+        depth=d or 0,
+        steps=k or 0,
+        started_at=moment if _MOMENT.fullmatch(moment) else "",
+        remarks=(f"taken for 0: {lacking}, which the file lacks",) if lacking else (),
+    )
     if not n and not k:
-        return ImportedPoint(**point, problem="failed: no prompt and no steps, so nothing was measured")
+        return replace(point, problem="failed: no prompt and no steps, so nothing was measured")
     try:
         times, more = _times(values, (n or 0) + (k or 0))
     except NotAFigure as error:
-        return ImportedPoint(**point, problem=f"failed: {error}", remarks=tuple(remarks))
-    point["remarks"] = (*remarks, *more)
+        return replace(point, problem=f"failed: {error}")
+    remarks = (*point.remarks, *more)
     if n and k:
         total = f"{times.best_s * 1e3:,.1f} ms in all"
-        return ImportedPoint(**point, problem=f"not told apart: prefill and {k:,} steps were timed as one, {total}")
+        problem = f"not told apart: prefill and {k:,} steps were timed as one, {total}"
+        return replace(point, problem=problem, remarks=remarks)
     if n:
-        return ImportedPoint(**point, prefill=times)
-    return ImportedPoint(**point, step=times.each(k or 1))
+        return replace(point, prefill=times, remarks=remarks)
+    return replace(point, step=times.each(k or 1), remarks=remarks)
 
 
 def _times(values: Mapping[str, Any], tokens: int) -> tuple[Times, list[str]]:
