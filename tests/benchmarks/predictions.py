@@ -1,0 +1,176 @@
+"""Times predicted from operations alone against those measured, after a fresh calibration of each model and dtype.
+
+    python -m tests.benchmarks.predictions [--models qwen3-0.6b,mixture] [--dtypes float32] [--keep FILE]
+
+Prints every pair with B around it. Decode: median error at most 5 per cent, worst at most 15; prefill: 8 and 20; 70 to
+95 per cent of all within their 80 per cent interval. With --keep the pairs are added to a file of JSON lines, and the
+bars are of all it holds, so that models can be measured in sittings.
+"""
+
+import argparse
+import json
+import tempfile
+import threading
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+
+from tests.benchmarks.report import print_bar
+from workbench.engines.operation_timing import time_operations, working_bytes
+from workbench.engines.torch_engine import TorchModel, load
+from workbench.experiments.plan import middle_context, plan
+from workbench.experiments.settings import SweepSettings, Weights
+from workbench.hardware.heap import share_one_heap
+from workbench.hardware.timings import Table
+from workbench.predictions.passes import decode_step, prefill
+from workbench.predictions.prediction import Prediction, predicted
+from workbench.runner import CancelToken
+
+MODELS = ("smollm2-135m", "mixture", "qwen3-0.6b", "smollm2-1.7b")
+DTYPES = ("float32", "bfloat16")
+DECODES = ((16, 1), (1024, 1), (4000, 1), (256, 4), (64, 16))
+PREFILLS = (16, 256, 1024, 2048)
+STEPS, REQUESTS = 9, 3
+MIXTURE = {
+    "model_type": "qwen3_moe",
+    "architectures": ["Qwen3MoeForCausalLM"],
+    "hidden_size": 768,
+    "num_hidden_layers": 12,
+    "num_attention_heads": 12,
+    "num_key_value_heads": 4,
+    "head_dim": 64,
+    "intermediate_size": 2048,
+    "moe_intermediate_size": 512,
+    "num_experts": 16,
+    "num_experts_per_tok": 4,
+    "norm_topk_prob": True,
+    "vocab_size": 50_000,
+    "max_position_embeddings": 8192,
+    "tie_word_embeddings": True,
+    "hidden_act": "silu",
+    "rms_norm_eps": 1e-6,
+    "dtype": "bfloat16",
+}
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One point, in ms; B before and after it in GB/s."""
+
+    model: str
+    dtype: str
+    phase: str
+    context: int
+    batch: int
+    predicted: float
+    low: float
+    high: float
+    measured: float
+    before: float
+    after: float
+
+    @property
+    def miss(self) -> float:
+        """As a share of the measurement."""
+        return abs(self.predicted / self.measured - 1)
+
+    @property
+    def inside(self) -> bool:
+        """Whether the interval holds the measurement."""
+        return self.low <= self.measured <= self.high
+
+    def __str__(self) -> str:
+        return (
+            f"{self.model:<14} {self.dtype:<9} {self.phase:<7} {self.context:>5,} × {self.batch:<3} predicted "
+            f"{self.predicted:>8.1f} [{self.low:.1f}, {self.high:.1f}] measured {self.measured:>8.1f}  "
+            f"{self.predicted / self.measured - 1:+6.1%} {'inside' if self.inside else 'OUTSIDE'}  "
+            f"B {self.before:.1f}, {self.after:.1f}"
+        )
+
+
+def pairs(name: str, dtype: str) -> Iterator[Pair]:
+    """Every point of one model in one dtype: predicted before the model is loaded, measured after."""
+    cancel = CancelToken()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "mixture.json"
+        path.write_text(json.dumps(MIXTURE))
+        about = {"model": str(path) if name == "mixture" else name, "dtype": dtype, "device": "cpu"}
+        planned = plan(SweepSettings(**about, prompts=PREFILLS, weights=Weights.SYNTHETIC))  # type: ignore[arg-type]
+    model = planned.resident
+    steps = {(c, b): decode_step(model, middle_context(c, STEPS + 1), b) for c, b in DECODES}
+    prompts = {n: prefill(model, n) for n in PREFILLS}
+    cells = [
+        cell
+        for batch in time_operations(planned.settings, model, [*steps.values(), *prompts.values()], cancel)
+        for cell in batch
+    ]
+    table, W = Table(cells), working_bytes(model)
+    loaded = load(planned, cancel)
+    loaded.prepare(16, 0)
+    loaded.request(9, cancel)
+    loaded.box_rates()
+    for n, of in prompts.items():
+        yield _pair(loaded, name, dtype, "prefill", n, 1, predicted(of, table, W))
+    for (context, b), of in steps.items():
+        yield _pair(loaded, name, dtype, "decode", context, b, predicted(of, table, W))
+    loaded.close()
+
+
+def _pair(
+    loaded: TorchModel, name: str, dtype: str, phase: str, context: int, b: int, found: Prediction | None
+) -> Pair:
+    assert found is not None
+    before = loaded.read_again().value / 1e9
+    cancel, seconds = CancelToken(), []
+    if phase == "decode":
+        seconds = list(loaded.batch([context] * b, STEPS, 1, cancel).step_s)
+    else:
+        for seed in range(REQUESTS + 1):
+            loaded.prepare(context, seed)
+            seconds.append(loaded.request(2, cancel).ttft_s)
+        seconds = seconds[1:]
+    after = loaded.read_again().value / 1e9
+    figures = (x * 1e3 for x in (found.seconds, found.low_s, found.high_s, median(seconds)))
+    return Pair(name, dtype, phase, context, b, *figures, before, after)
+
+
+def judge(found: list[Pair]) -> None:
+    """Print the bars of all pairs."""
+    for phase, most_median, most in (("decode", 0.05, 0.15), ("prefill", 0.08, 0.20)):
+        misses = [pair.miss for pair in found if pair.phase == phase]
+        if misses:
+            print(f"{phase}: {len(misses)} combinations")
+            print_bar("  median error", median(misses), f"at most {most_median}", median(misses) <= most_median)
+            print_bar("  worst error", max(misses), f"at most {most}", max(misses) <= most)
+    inside = sum(pair.inside for pair in found) / len(found)
+    print_bar("share inside the 80 % interval", inside, "0.70 to 0.95", 0.70 <= inside <= 0.95)
+
+
+def main() -> None:
+    """Measure the models named, and judge."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", default=",".join(MODELS))
+    parser.add_argument("--dtypes", default=",".join(DTYPES))
+    parser.add_argument("--keep", type=Path)
+    chosen = parser.parse_args()
+    found: list[Pair] = []
+    for model in chosen.models.split(","):
+        for dtype in chosen.dtypes.split(","):
+            for pair in pairs(model, dtype):
+                print(pair, flush=True)
+                found.append(pair)
+                if chosen.keep is not None:
+                    with chosen.keep.open("a") as kept:
+                        print(json.dumps(asdict(pair)), file=kept)
+    if chosen.keep is not None:
+        found = [Pair(**json.loads(line)) for line in chosen.keep.read_text().splitlines()]
+    judge(found)
+
+
+if __name__ == "__main__":
+    share_one_heap()
+    # As the app does: in a thread, which shares the heap.
+    measuring = threading.Thread(target=main)
+    measuring.start()
+    measuring.join()
