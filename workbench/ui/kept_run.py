@@ -63,5 +63,11 @@ def _floor(row: Row) -> PointFloor:
         ttft=Quantity("least TTFT", (row.ttft_floor_ms or 0) / 1e3, Unit.SECONDS, Origin.ARITHMETIC),
         tpot=Quantity("least step", step_s, Unit.SECONDS, Origin.ARITHMETIC),
         batch=row.batch,
+        predicted_ttft=_predicted_time(row.predicted_ttft_ms),
+        predicted_step=_predicted_time(row.predicted_tpot_ms),
         memory_bytes=row.predicted_resident_bytes,
     )
+
+
+def _predicted_time(ms: float | None) -> Quantity | None:
+    return None if not ms else Quantity("predicted time", ms / 1e3, Unit.SECONDS, Origin.ARITHMETIC)

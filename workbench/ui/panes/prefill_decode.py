@@ -37,19 +37,34 @@ class PrefillDecodePane(RunPane):
         # A row of another tool may have one of the two alone.
         prompt = [(f.prompt_tokens, f.prompt_tokens / f.ttft.value) for f in floors if f.ttft.value]
         decode = [(f.prompt_tokens, self.faster(live) / f.tpot.value) for f in floors if f.tpot.value]
+        prompt_predicted = [
+            (f.prompt_tokens, f.prompt_tokens / f.predicted_ttft.value) for f in floors if f.predicted_ttft
+        ]
+        decode_predicted = [(f.prompt_tokens, 1 / f.predicted_step.value) for f in floors if f.predicted_step]
         self.query_one("#prompt-chart", Chart).show(
-            _picture(prompt, [(r.prompt_tokens, r.prompt_tokens_per_s) for r in rows if r.prompt_tokens_per_s])
+            _picture(
+                prompt,
+                prompt_predicted,
+                [(r.prompt_tokens, r.prompt_tokens_per_s) for r in rows if r.prompt_tokens_per_s],
+            )
         )
         self.query_one("#decode-chart", Chart).show(
-            _picture(decode, [(r.prompt_tokens, r.decode_tokens_per_s) for r in rows if r.decode_tokens_per_s])
+            _picture(
+                decode,
+                decode_predicted,
+                [(r.prompt_tokens, r.decode_tokens_per_s) for r in rows if r.decode_tokens_per_s],
+            )
         )
 
 
-def _picture(ceiling: Sequence[Point], measured: Sequence[Point]) -> Picture:
+def _picture(ceiling: Sequence[Point], predicted: Sequence[Point], measured: Sequence[Point]) -> Picture:
+    series = (
+        Series("ceiling", Drawn.LINE, tuple(sorted(ceiling))),
+        Series("predicted", Drawn.PREDICTED, tuple(predicted)),
+        Series("measured", Drawn.POINTS, tuple(measured)),
+    )
     return Picture(
         x_ticks=tuple(sorted({x for x, _ in (*ceiling, *measured)})),
-        series=(
-            Series("ceiling", Drawn.LINE, tuple(sorted(ceiling))),
-            Series("measured", Drawn.POINTS, tuple(measured)),
-        ),
+        # A run without predictions names none in its legend.
+        series=tuple(one for one in series if one.points or one.drawn is not Drawn.PREDICTED),
     )
