@@ -8,11 +8,11 @@ c_fixed + c_prompt·n + c_attention·n² of a prefill.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from math import hypot
+from math import hypot, sqrt
 
 from workbench.ceilings.split import SlowShare, split_cost
 from workbench.errors import StoreError
-from workbench.experiments.statistics import Interval
+from workbench.experiments.statistics import Interval, student_t_95
 from workbench.quantity import Origin, Quantity, Unit, arithmetic, format_number, format_value
 from workbench.runs.ladder import (
     BELOW_VENDOR,
@@ -32,6 +32,10 @@ CONTEXT = "context beyond its cache's bytes"
 SEQUENCES = "each sequence beyond its cache"
 PROMPT = "prompt beyond its operations"
 SQUARE = "attention's n² beyond its operations"
+WAYS_TO_A_CEILING = (
+    "Of imported rows the model tells it: `workbench runs import FILE --model MODEL`. `workbench sweep MODEL` measures "
+    "rows that have it."
+)
 ENOUGH_SPARE = 2
 """Points beyond the coefficients from which the residuals say where these lie; with one, the interval says nothing."""
 
@@ -114,7 +118,8 @@ def row_ladder(
     if chosen.B is not None and box.B.value > chosen.B:
         rungs.append(_other_load(chosen, box))
     terms = _terms(points, asked.phase)
-    rungs += _fitted(points, chosen, terms, floors, _threads_words(all_points, chosen))
+    fitted, scatter_s = _fitted(points, chosen, terms, floors, _threads_words(all_points, chosen))
+    rungs += fitted
     measured = _measured(chosen)
     known = top.value + sum(rung.time.value for rung in rungs)
     return Ladder(
@@ -124,7 +129,7 @@ def row_ladder(
         ceiling=top,
         measured=measured,
         rungs=tuple(rungs),
-        remainder=_remainder(chosen, measured.value - known, fitted=bool(terms)),
+        remainder=_remainder(chosen, measured.value - known, scatter_s),
         rounds=0,
         notes=tuple(_cannot_tell(rows, terms, asked.phase, box, vendor, slow)),
     )
@@ -140,7 +145,7 @@ def _points(rows: Sequence[Row], phase: str) -> list[_Point]:
     what = "TTFT of one sequence" if phase == PREFILL else "decode step"
     raise StoreError(
         f"These rows hold no {what} together with what it must read, so there is no ceiling to begin a ladder from. "
-        f"{'`workbench sweep MODEL` measures both.' if rows else 'There are no rows.'}"
+        f"{WAYS_TO_A_CEILING if rows else 'There are no rows.'}"
     )
 
 
@@ -164,6 +169,9 @@ def _step(reading: Reading) -> _Point | None:
 def _prefill(reading: Reading) -> _Point | None:
     row = reading.row
     if row is None or not reading.ttft_s or not row.weight_bytes or reading.batch != 1:
+        return None
+    if reading.context_tokens > reading.prompt_tokens + row.new_tokens:
+        # Other tokens lay in the cache before it: that is more work than a prompt of its own.
         return None
     return _Point(
         reading.prompt_tokens,
@@ -291,10 +299,13 @@ def _terms(points: Sequence[_Point], phase: str) -> Mapping[str, Term]:
 
 def _fitted(
     points: Sequence[_Point], chosen: _Point, terms: Mapping[str, Term], floors: Mapping[int, float], threads: str
-) -> list[Rung]:
-    """A rung for each coefficient, as it is at the chosen point."""
+) -> tuple[list[Rung], float | None]:
+    """A rung for each coefficient, as it is at the chosen point, and how far such a point may lie from the line.
+
+    That is half a 95 per cent interval of one point, None where there are no points to spare for it.
+    """
     if not terms:
-        return []
+        return [], None
     names = list(terms)
 
     def coefficients(seconds: Sequence[float]) -> tuple[Coefficient, ...] | None:
@@ -308,7 +319,7 @@ def _fitted(
     times = [point.seconds for point in points]
     found = coefficients(times)
     if found is None:
-        return []
+        return [], None
     moved = [
         coefficients([s + (half if i == j else 0.0) for j, s in enumerate(times)])
         for i, point in enumerate(points)
@@ -326,7 +337,25 @@ def _fitted(
         time = Quantity(name, seconds, Unit.SECONDS, Origin.MEASURED, formula=_formula(name), inputs=inputs)
         threads_too = threads if name == FIXED else ""
         rungs.append(Rung(name, time, interval.low, interval.high, evidence + threads_too))
-    return rungs
+    return rungs, _scatter_s(points, chosen, terms, floors, [c.value for c in found])
+
+
+def _scatter_s(
+    points: Sequence[_Point],
+    chosen: _Point,
+    terms: Mapping[str, Term],
+    floors: Mapping[int, float],
+    coefficients: Sequence[float],
+) -> float | None:
+    spare = len(points) - len(terms)
+    if spare < ENOUGH_SPARE:
+        return None
+
+    def off(point: _Point) -> float:
+        along = sum(c * term(point) for c, term in zip(coefficients, terms.values(), strict=True))
+        return (point.seconds - floors[id(point)] - along) / point.seconds
+
+    return student_t_95(spare) * sqrt(sum(off(point) ** 2 for point in points) / spare) * chosen.seconds
 
 
 def _where(
@@ -393,10 +422,15 @@ def _measured(chosen: _Point) -> Quantity:
     )
 
 
-def _remainder(chosen: _Point, seconds: float, *, fitted: bool) -> Rung:
-    half = 0.0 if chosen.interval is None else chosen.interval.half_width
+def _remainder(chosen: _Point, seconds: float, scatter_s: float | None) -> Rung:
+    own = 0.0 if chosen.interval is None else chosen.interval.half_width
+    half = max(own, scatter_s or 0.0)
     time = arithmetic(REMAINDER, seconds, Unit.SECONDS, formula="measured − ceiling − every rung")
-    what = "how far this point lies from the line" if fitted else "everything above the floor: no line tells it apart"
+    what = (
+        "what no line through these points tells apart"
+        if scatter_s is None
+        else f"how far this point lies from the line; points lie up to {format_value(scatter_s, Unit.SECONDS)} from it"
+    )
     return Rung(REMAINDER, time, seconds - half, seconds + half, what)
 
 
