@@ -13,7 +13,6 @@ from workbench.errors import StoreError, WorkbenchError
 from workbench.experiments.batch import batch_sweep
 from workbench.experiments.batch_plan import BatchPlan, plan_batch
 from workbench.experiments.events import Event, Finished, PointFailed, Predicted, Progress, RowMeasured, Started
-from workbench.experiments.foretelling import TransformersTimer
 from workbench.experiments.gap.gap import gap
 from workbench.experiments.gap.gap_plan import plan_gap
 from workbench.experiments.gap.perturbation import perturbation, reading
@@ -153,9 +152,9 @@ def _run(planned: Plan | BatchPlan, runner: Runner, printer: "_Printer", earlier
 def _experiment(planned: Plan | BatchPlan, load: Load, window: TimedWindow, earlier: Earlier | None) -> Experiment:
     match planned:
         case Plan():
-            return sweep(planned.settings, load, window, earlier, TransformersTimer())
+            return sweep(planned.settings, load, window, earlier)
         case BatchPlan():
-            return batch_sweep(planned.settings, load, window, earlier, TransformersTimer())
+            return batch_sweep(planned.settings, load, window, earlier)
 
 
 def _drive(

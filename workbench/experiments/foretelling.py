@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
+from workbench.engines.engine import load_transformers
 from workbench.experiments.batch_plan import BatchPlan
 from workbench.experiments.events import Event, OperationsTimed, PointsForetold, Progress
 from workbench.experiments.plan import LoadPlan, Plan, middle_context
@@ -63,6 +64,11 @@ class TransformersTimer:
         from workbench.engines import operation_timing
 
         yield from operation_timing.time_operations(settings, model, passes, cancel)
+
+
+def timer_of(load: object) -> OperationTimer | None:
+    """Who times the operations of what is loaded so; None where nobody can."""
+    return TransformersTimer() if load is load_transformers else None
 
 
 @dataclass(frozen=True)

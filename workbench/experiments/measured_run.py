@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar
 
 from workbench.engines.engine import LoadedModel, PointError
 from workbench.experiments.events import Event, Finished, PointFailed, Progress, RowMeasured, Started
-from workbench.experiments.foretelling import NONE_MADE, OperationTimer, Predictions, foretell
+from workbench.experiments.foretelling import NONE_MADE, OperationTimer, Predictions, foretell, timer_of
 from workbench.experiments.plan import LoadPlan, check_before_loading
 from workbench.experiments.sittings import (
     Earlier,
@@ -155,8 +155,8 @@ def measured_run(
     """An experiment on what `load` makes ready of a plan: `measure` yields its points, the rest of it is done here.
 
     At the end come the `figures` of all rows, failed ones among them, and `stopped` in words where it was cancelled.
-    With what `earlier` sittings left of a run, that run is gone on with. Where there is a `timer`, what it finds of
-    the operations predicts every point before the model is loaded.
+    With what `earlier` sittings left of a run, that run is gone on with. What a `timer`, that of
+    `load` where none is given, finds of the operations predicts every point before the model is loaded.
     Raises SettingsError, ModelError and MemoryRefused before it starts.
     """
 
@@ -172,8 +172,8 @@ def measured_run(
         status, note, memory = RunStatus.FINISHED, "", ""
         try:
             predictions = NONE_MADE
-            if timer is not None:
-                predictions = yield from foretell(planned, run.run_id, timer, Store, window, cancel)
+            if (asked := timer or timer_of(load)) is not None:
+                predictions = yield from foretell(planned, run.run_id, asked, Store, window, cancel)
             yield Progress(f"loading {planned.model.name} in {planned.settings.dtype}")
             loaded = load(planned, cancel)
             cancel.check()
