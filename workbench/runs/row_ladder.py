@@ -36,6 +36,7 @@ WAYS_TO_A_CEILING = (
     "Of imported rows the model tells it: `workbench runs import FILE --model MODEL`. `workbench sweep MODEL` measures "
     "rows that have it."
 )
+ROUNDING = 1e-12
 ENOUGH_SPARE = 2
 """Points beyond the coefficients from which the residuals say where these lie; with one, the interval says nothing."""
 
@@ -425,6 +426,8 @@ def _measured(chosen: _Point) -> Quantity:
 def _remainder(chosen: _Point, seconds: float, scatter_s: float | None) -> Rung:
     own = 0.0 if chosen.interval is None else chosen.interval.half_width
     half = max(own, scatter_s or 0.0)
+    # What is left of adding and taking away is no time.
+    seconds = seconds if abs(seconds) > ROUNDING * chosen.seconds else 0.0
     time = arithmetic(REMAINDER, seconds, Unit.SECONDS, formula="measured − ceiling − every rung")
     what = (
         "what no line through these points tells apart"
