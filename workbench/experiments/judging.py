@@ -1,7 +1,7 @@
 """Whether a row can be trusted: what its samples, the box beside it and its ceiling say, and what to do about it."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from statistics import median
 
@@ -53,15 +53,16 @@ def judged(row: Row, samples: Samples, precision: float | None = None) -> Row:
     ttft, tpot = _ends_ms(samples.ttft_s), _ends_ms(samples.tpot_s)
     found = list(findings(row, samples, precision))
     gravest = min((finding.verdict for finding in found), key=list(Verdict).index, default=Verdict.OK)
-    return replace(
-        row,
-        judgement=str(gravest),
-        flags="; ".join(filter(None, [row.flags, *map(str, found)])),
-        ttft_low_ms=ttft[0],
-        ttft_high_ms=ttft[1],
-        tpot_low_ms=tpot[0],
-        tpot_high_ms=tpot[1],
-    )
+    columns = {
+        "judgement": str(gravest),
+        "flags": "; ".join(filter(None, [row.flags, *map(str, found)])),
+        "ttft_low_ms": ttft[0],
+        "ttft_high_ms": ttft[1],
+        "tpot_low_ms": tpot[0],
+        "tpot_high_ms": tpot[1],
+    }
+    # dataclasses.replace takes twice as long for so many columns, and files of thousands of rows are judged.
+    return Row(**(vars(row) | columns))
 
 
 def findings(row: Row, samples: Samples, precision: float | None = None) -> Iterator[Finding]:
