@@ -16,6 +16,8 @@ PRECISION = 0.05
 """What a fixed count of repeats is held to: three of them seldom bound a median closer."""
 CHANCE, DRIFT_SHARE = 0.05, 0.03
 """A course so steady, and of such a size, is a drift."""
+LEAST_COURSE = 5
+"""Of fewer samples no course is so steady."""
 CLOCK_SHARE = 0.90
 SWAPPED_BYTES = 10_000_000
 LOW_SHARE = 0.10
@@ -130,7 +132,7 @@ def _beside_it(row: Row) -> Iterator[Finding]:
 
 
 def _drift(name: str, seconds: Sequence[float]) -> Iterator[Finding]:
-    course = trend(seconds)
+    course = trend(seconds) if len(seconds) >= LEAST_COURSE else None
     if course is None or course.probability > CHANCE:
         return
     change = course.slope * (len(seconds) - 1) / median(seconds)
