@@ -286,9 +286,16 @@ def _add_sweep(commands: Commands) -> None:
     sweep = _command(commands, "sweep", _lazy("sweeps", "sweep"), "time prefill and decode apart over prompt lengths")
     _add_model(sweep)
     sweep.add_argument("--prompts", type=_points, metavar="LIST", help="prompt lengths, as in 1,16,64,256,1024,4096")
+    _add_layers(sweep)
     sweep.add_argument("--new-tokens", type=int, default=17, metavar="N", help="output tokens of each request")
     _add_repeats(sweep, "auto", "of each prompt length: a fixed count, or auto (the default): until it is precise")
     _add_loading(sweep)
+
+
+def _add_layers(command: argparse.ArgumentParser) -> None:
+    """Slices of a model that does not fit, or takes too long, as a whole."""
+    about = "run slices of K and 2K layers alone: from them the whole model's times follow, labelled as extrapolated"
+    command.add_argument("--layers", type=int, metavar="K", help=about)
 
 
 def _add_repeats(command: argparse.ArgumentParser, default: str | None, about: str) -> None:
@@ -339,6 +346,7 @@ def _add_batch(commands: Commands) -> None:
         "--contexts", "--context", type=_points, metavar="LIST", help="tokens each sequence holds, as in 2,256"
     )
     batch.add_argument("--batches", type=_points, metavar="LIST", help="sequences in a step, as in 1,2,4,8,16,32")
+    _add_layers(batch)
     batch.add_argument(
         "--steps", type=int, metavar="N", help="a fixed count of steps of each batch; without it 9 in each pass"
     )

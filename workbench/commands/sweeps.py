@@ -45,6 +45,7 @@ def sweep(options: argparse.Namespace) -> int:
     settings = [
         SweepSettings(
             model=options.model,
+            layers=options.layers,
             weights=weights,
             prompts=SweepSettings.prompts if options.prompts is None else options.prompts,
             new_tokens=options.new_tokens,
@@ -66,6 +67,7 @@ def batch(options: argparse.Namespace) -> int:
     settings = [
         BatchSettings(
             model=options.model,
+            layers=options.layers,
             weights=weights,
             contexts=BatchSettings.contexts if options.contexts is None else options.contexts,
             batches=BatchSettings.batches if options.batches is None else options.batches,

@@ -15,7 +15,7 @@ from workbench.runner import CancelToken
 
 @dataclass(frozen=True)
 class EngineLabels:
-    """What an engine says of itself for a row's labels."""
+    """What an engine says of itself for a row's labels; `extrapolated` says from what, where it ran a part of the model."""
 
     engine: str
     engine_version: str
@@ -23,6 +23,7 @@ class EngineLabels:
     dtype: str
     device: str
     threads: int
+    extrapolated: str = ""
 
 
 @dataclass(frozen=True)
@@ -115,6 +116,10 @@ class LoadedModel(Protocol):
 
 def load_transformers(planned: LoadPlan, cancel: CancelToken) -> LoadedModel:
     """Load the plan's model with transformers, in the thread that measures: torch takes seconds to import."""
+    if planned.settings.layers is not None:
+        from workbench.engines.sliced_model import load_slices
+
+        return load_slices(planned, cancel)
     from workbench.engines.torch_engine import load
 
     return load(planned, cancel)

@@ -150,6 +150,10 @@ class TorchModel:
                 self._slow = (slow_memory(self._network, self._device, self._synchronise, self._clock),)
         return self._slow[0]
 
+    def run_layers(self, layers: int) -> None:
+        """From now on run the first `layers` layers alone."""
+        self._network.config.get_text_config().num_hidden_layers = layers
+
     def prepare(self, prompt_tokens: int, seed: int) -> None:
         """Draw the next request's tokens."""
         self._ids = self._tokens(1, prompt_tokens, seed)

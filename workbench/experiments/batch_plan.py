@@ -10,6 +10,7 @@ from workbench.experiments.settings import BatchSettings, check_context, check_s
 from workbench.hardware.machine import available_bytes, usable_cores
 from workbench.models.model import DTYPE_BYTES, KvKind, Model
 from workbench.models.resolve import resolve
+from workbench.models.slices import larger_slice
 from workbench.quantity import Quantity
 from workbench.runs.measured_device import ASSUMED_READ, assumed_compute
 
@@ -100,6 +101,7 @@ def least_point(settings: BatchSettings) -> Point:
 
 def need_at(settings: BatchSettings, resident: Model, point: Point) -> MemoryNeed:
     """What one point needs: every sequence's cache is as long as the longest's, and prefilled in passes."""
+    resident = larger_slice(resident, settings.layers)
     longest = settings.longest(point.context)
     return memory_need(
         resident,

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
-from workbench.engines.engine import LoadedModel, PointError
+from workbench.engines.engine import EngineLabels, LoadedModel, PointError
 from workbench.experiments.events import Event, Finished, PointFailed, Progress, RowMeasured, Started
 from workbench.experiments.foretelling import NONE_MADE, OperationTimer, Predictions, foretell, timer_of
 from workbench.experiments.plan import LoadPlan, check_before_loading
@@ -262,9 +262,14 @@ def point_row(measured: MeasuredRun[Any], rates: Around, **about: Any) -> Row:
         peak_gflop_per_s=rates.product.value / 1e9,
         resident_bytes=peak_resident_bytes(),
         discarded=len(measured.discarded),
-        flags=discarded_words(measured.discarded),
+        flags="; ".join(filter(None, (_extrapolated(labels), discarded_words(measured.discarded)))),
+        extrapolated_from=labels.extrapolated or None,
         **about,
     )
+
+
+def _extrapolated(labels: EngineLabels) -> str:
+    return f"extrapolated from {labels.extrapolated}" if labels.extrapolated else ""
 
 
 def discarded_words(discarded: Sequence[Discarded]) -> str:

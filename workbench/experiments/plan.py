@@ -16,6 +16,7 @@ from workbench.experiments.settings import (
 )
 from workbench.hardware.machine import available_bytes, runs_in_host_memory, usable_cores
 from workbench.models.model import DTYPE_BYTES, Model
+from workbench.models.slices import larger_slice
 from workbench.models.resolve import resolve
 from workbench.quantity import Quantity
 from workbench.runs.measured_device import ASSUMED_READ, assumed_compute
@@ -74,7 +75,7 @@ class Plan(LoadPlan):
     def need_in(self, dtype: str) -> MemoryNeed:
         """The need of its longest prompt in another dtype."""
         settings = self.settings
-        resident = self.model.in_dtype(dtype)
+        resident = larger_slice(self.model.in_dtype(dtype), settings.layers)
         return memory_need(resident, max(settings.prompts), settings.new_tokens, DTYPE_BYTES[dtype])
 
     @property
@@ -103,7 +104,7 @@ def plan(settings: SweepSettings) -> Plan:
         model=model,
         resident=resident,
         weights=weights,
-        need=memory_need(resident, max(settings.prompts), settings.new_tokens, element_bytes),
+        need=memory_need(larger_slice(resident, settings.layers), max(settings.prompts), settings.new_tokens, element_bytes),
         available=available_bytes(),
         seconds=_seconds(settings, resident, weights),
     )

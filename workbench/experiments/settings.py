@@ -30,7 +30,10 @@ class Weights(StrEnum):
 
 @dataclass(frozen=True)
 class RunSettings:
-    """What any run is made with; `threads` None is what this process may use, `weights` None what the model has."""
+    """What any run is made with; `threads` None is what this process may use, `weights` None what the model has.
+
+    With `layers` only slices of so many layers and of twice as many are run, and the whole model's times follow.
+    """
 
     model: str = DEFAULT_MODEL
     weights: Weights | None = None
@@ -38,6 +41,7 @@ class RunSettings:
     device: str = "auto"
     threads: int | None = None
     track: str = THIS_MACHINE
+    layers: int | None = None
 
     def plain(self) -> dict[str, Any]:
         """The settings as values JSON can hold."""

@@ -352,6 +352,9 @@ class Row:
     predicted_ttft_high_ms: float | None = _predicted_end("TTFT to", "TTFT", "high")
     predicted_tpot_low_ms: float | None = _predicted_end("TPOT from", "TPOT", "low")
     predicted_tpot_high_ms: float | None = _predicted_end("TPOT to", "TPOT", "high")
+    extrapolated_from: str | None = _figure(
+        "extrapolated from", "slices from whose times the whole model's follow; memory and B are those of the larger"
+    )
     predicted_from: str | None = _figure("predicted from", "what the predictions rest on")
 
     def __post_init__(self) -> None:
