@@ -15,6 +15,17 @@ OF_EACH_LAYER = ("layer_types", "mlp_layer_types")
 """Settings that list something for each layer."""
 
 
+def larger_slice(model: Model, layers: int | None) -> Model:
+    """Of the slices of `layers` and twice as many the larger, which holds both; the model itself with None.
+
+    Raises SettingsError as `check_slices`.
+    """
+    if layers is None:
+        return model
+    check_slices(model, layers)
+    return sliced(model, 2 * layers)
+
+
 def sliced(model: Model, layers: int) -> Model:
     """The model's first `layers` layers; raises SettingsError as `check_slices` does not, where they are no fewer."""
     whole = len(model.kv_layers)
