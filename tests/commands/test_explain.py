@@ -80,9 +80,9 @@ def test_a_perturbation_prints_both_sweeps_and_reads_them(
             assert ended.json["reading"][0]["ttft_growth"] == pytest.approx(ttft_ms[-1] / ttft_ms[0])
         case "csv":
             assert [line["kind"] for line in ended.csv] == [PREFILL_DECODE] * 4 + [BATCH] * 5
-            assert "from a prompt of 16 to one of 1,024" in ended.err
+            assert "with a prompt of 1,024 instead of 16" in ended.err
             assert "workbench runs explain 2" in ended.err
         case _:
             assert ended.out.index("TTFT ms") < ended.out.index("predicted step")
-            assert "prompt: from a prompt of 16 to one of 1,024" in ended.out
-            assert "sequences: from 1 to 16 sequences of 8 tokens" in ended.out
+            assert "prompt: with a prompt of 1,024 instead of 16" in ended.out
+            assert "sequences: with 16 sequences of 8 tokens instead of 1" in ended.out

@@ -55,8 +55,8 @@ async def test_v_varies_the_prompt_then_the_sequences_and_reads_the_result(size:
         await pilot.press("v")
         await until(pilot, lambda: isinstance(app.screen, TextScreen))
         text = message(app)
-        assert "PROMPT: from a prompt of 16 to one of 1,024" in text
-        assert "SEQUENCES: from 1 to 16 sequences of 8 tokens" in text
+        assert "PROMPT: with a prompt of 1,024 instead of 16" in text
+        assert "SEQUENCES: with 16 sequences of 8 tokens instead of 1" in text
         assert "TTFT_max / TTFT_min" in text
         await pilot.press("escape")
         assert app.screen.query_one("#batch").display

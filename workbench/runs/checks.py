@@ -60,7 +60,7 @@ Check = Callable[[float, Sequence[Reading]], Found]
 # How a figure decides
 
 
-def _judged(least: float, ratio: Times) -> Verdict:
+def judged(least: float, ratio: Times) -> Verdict:
     """Present where the figure is as much and resolved from 1; absent where it is less and can't be much more."""
     if ratio.value >= least:
         return Verdict.PRESENT if ratio.interval.low > 1 else Verdict.UNKNOWN
@@ -68,7 +68,7 @@ def _judged(least: float, ratio: Times) -> Verdict:
 
 
 def _told(least: float, ratio: Times, figure: Quantity, why: str, would_tell: str = "") -> Found:
-    verdict = _judged(least, ratio)
+    verdict = judged(least, ratio)
     if verdict is Verdict.UNKNOWN:
         would_tell = SPANS
     return Found(verdict, f"{why}: {_times_words(ratio)}", figure, ratio.interval, would_tell)
@@ -154,7 +154,8 @@ def _prefill_fit(requests: Sequence[Reading]) -> Fit | None:
 def _prefill_terms(requests: Sequence[Reading]) -> tuple[Quantity, ...]:
     """Intercept, slope and n² term of TTFT, where there are points for them."""
     fitted = _prefill_fit(requests)
-    if fitted is None:
+    # Without a point to spare the curve goes through the noise as well, and a term may come out below zero.
+    if fitted is None or fitted.coefficients[2].interval is None:
         return ()
     n = requests[-1].prompt_tokens
     names = ("TTFT that no prompt length changes", "TTFT in proportion to the prompt", "TTFT with the prompt squared")
@@ -186,7 +187,7 @@ def fetch_bound(least: float, found: Sequence[Reading]) -> Found:
         f"{_times_words(ratio)}"
     )
     figure = _ratio("TTFT of the shortest prompt over a step", ratio, "TTFT / TPOT", _ttft(short), _tpot(short))
-    verdict = OPPOSITE[_judged(least, ratio)]
+    verdict = OPPOSITE[judged(least, ratio)]
     if verdict is Verdict.UNKNOWN:
         return Found(verdict, why, figure, ratio.interval, SPANS)
     if verdict is Verdict.ABSENT and short.prompt_tokens > 1:

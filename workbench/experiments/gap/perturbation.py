@@ -15,9 +15,9 @@ from workbench.models.resolve import resolve
 from workbench.quantity import Origin, Quantity, Unit, format_number
 from workbench.record import headed
 from workbench.runner import CancelToken, Experiment
-from workbench.runs.checks import Verdict, other_work
+from workbench.runs.checks import Verdict, judged, other_work
 from workbench.runs.doubling import LEAST_GAIN, doublings
-from workbench.runs.readings import Reading, over_batches, over_contexts, over_prompts, readings
+from workbench.runs.readings import Reading, Times, over_batches, over_contexts, over_prompts, readings, times
 from workbench.runs.row import BATCH, Row
 from workbench.runs.run import RunStatus
 from workbench.runs.symptoms import GROWS
@@ -26,6 +26,9 @@ PROMPTS = (16, 64, 256, 1024)
 BATCHES = (1, 2, 4, 8, 16)
 PROPORTIONAL = (0.8, 1.15)
 """Powers of the prompt that count as in proportion to it: fetching the weights lowers them, attention raises them."""
+
+
+AGAIN = "measure again when the box is quiet, or with more repeats"
 
 
 @dataclass(frozen=True)
@@ -98,9 +101,19 @@ def _over_prompts(found: Sequence[Reading]) -> Sentence:
     tpot = _growth("TPOT", long.tpot_s, short.tpot_s)
     waits, slows = ttft.value >= GROWS, tpot.value >= GROWS
     head = (
-        f"from a prompt of {short.prompt_tokens:,} to one of {long.prompt_tokens:,}, {format_number(longer)} times "
-        f"longer, TTFT grows {format_number(ttft.value)} times and TPOT {format_number(tpot.value)} times"
+        f"with a prompt of {long.prompt_tokens:,} instead of {short.prompt_tokens:,}, {format_number(longer)} times "
+        f"longer, TTFT is {format_number(ttft.value)} times and TPOT {format_number(tpot.value)} times what it was"
     )
+    unsure = [
+        _unsure_words(what, spread)
+        for what, spread in (
+            ("TTFT", times(long.ttft_s or 0.0, long.ttft_interval, short.ttft_s or 1.0, short.ttft_interval)),
+            ("TPOT", times(long.tpot_s or 0.0, long.tpot_interval, short.tpot_s or 1.0, short.tpot_interval)),
+        )
+        if judged(GROWS, spread) is Verdict.UNKNOWN
+    ]
+    if unsure:
+        return Sentence(f"{head}: can't tell, {' and '.join(unsure)}; {AGAIN}", "prompt", ttft, tpot)
     match waits, slows:
         case True, False:
             meaning = f"the prompt acts on prefill alone, {_power_words(requests)}; decode hardly notices it"
@@ -111,6 +124,12 @@ def _over_prompts(found: Sequence[Reading]) -> Sentence:
         case _:
             meaning = "neither notices the prompt: both wait for the same fetch of the weights, below n*"
     return Sentence(f"{head}: {meaning}", "prompt", ttft, tpot)
+
+
+def _unsure_words(what: str, spread: Times) -> str:
+    """Where a ratio lies that its repeats don't decide."""
+    low, high = (format_number(end) for end in (spread.interval.low, spread.interval.high))
+    return f"by its repeats {what} may be anything from {low} to {high} times what it was"
 
 
 def _power_words(requests: Sequence[Reading]) -> str:
@@ -163,9 +182,17 @@ def _over_batches(found: Sequence[Reading], rows: Sequence[Row]) -> Sentence:
         inputs=(tpot,),
     )
     head = (
-        f"from {few.batch:,} to {many.batch:,} sequences of {few.prompt_tokens:,} tokens the step grows "
-        f"{format_number(tpot.value)} times and the rate of all together {format_number(total.value)} times"
+        f"with {many.batch:,} sequences of {few.prompt_tokens:,} tokens instead of {few.batch:,} the step takes "
+        f"{format_number(tpot.value)} times as long and all together get {format_number(total.value)} times the rate"
     )
+    spread = times(many.tpot_s or 0.0, many.tpot_interval, few.tpot_s or 1.0, few.tpot_interval)
+    unsure = ""
+    if tpot.value < 1 / GROWS:
+        unsure = "more sequences are no less work, so something else held the smaller batch up"
+    elif judged(GROWS, spread) is Verdict.UNKNOWN:
+        unsure = _unsure_words("the step", spread)
+    if unsure:
+        return Sentence(f"{head}: can't tell, {unsure}; {AGAIN}", "sequences", None, tpot, total)
     match tpot.value >= GROWS, total.value >= LEAST_GAIN:
         case False, _:
             meaning = "they share one fetch of the weights and hardly slow each other"
