@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from transformers import AutoModelForCausalLM, initialization
 from transformers.utils import logging as transformers_logging
 
 from workbench.engines.meta_device import auto_classes, known_settings
+from workbench.engines.slice_folder import needed_files
 from workbench.engines.synthetic import fill
 from workbench.errors import MemoryRefused, ModelError, WorkbenchError
 from workbench.experiments.plan import LoadPlan
@@ -69,15 +70,18 @@ def _real(model: Model, dtype: torch.dtype, device: torch.device) -> Any:
     chosen = AutoModelForCausalLM
     if model.config is not None:
         chosen = language_class(model, known_settings(model.config, model.source))
-    built, loaded = chosen.from_pretrained(
-        folder,
-        dtype=dtype,
-        local_files_only=True,
-        trust_remote_code=False,
-        use_safetensors=True,
-        output_loading_info=True,
-        **where,
-    )
+    with nullcontext(folder) if model.slice_of is None else needed_files(folder, len(model.kv_layers)) as held:
+        if model.slice_of is not None:
+            where["config"] = known_settings(model.config or {}, model.source)
+        built, loaded = chosen.from_pretrained(
+            held,
+            dtype=dtype,
+            local_files_only=True,
+            trust_remote_code=False,
+            use_safetensors=True,
+            output_loading_info=True,
+            **where,
+        )
     _check_complete(model, built, sorted(loaded["missing_keys"]))
     return built
 

@@ -92,7 +92,7 @@ class Model:
     `config` is what transformers builds the model from (None for a GGUF, whose header serves);
     `architecture` is the maker's name for the family (qwen3, llama, …); `notes` are sentences a person
     must see, such as reads that are not modelled; `held_in` is the dtype an engine converts the weights to,
-    None as they are stored. Raises ModelError for routed experts of which a token uses none,
+    None as they are stored; `slice_of` the layers of the model that this is a slice of. Raises ModelError for routed experts of which a token uses none,
     or more than there are.
     """
 
@@ -116,6 +116,7 @@ class Model:
     notes: tuple[str, ...] = ()
     published: Published | None = None
     held_in: str | None = None
+    slice_of: int | None = None
 
     def __post_init__(self) -> None:
         routed = any(group.read is Read.ROUTED for group in self.groups)

@@ -38,6 +38,7 @@ def sliced(model: Model, layers: int) -> Model:
         attention_layers=model.attention_layers[:layers],
         config=None if model.config is None else sliced_settings(model.config, layers),
         file_bytes=model.file_bytes and model.file_bytes * layers // whole,
+        slice_of=whole,
     )
 
 
