@@ -92,8 +92,8 @@ class Model:
     `config` is what transformers builds the model from (None for a GGUF, whose header serves);
     `architecture` is the maker's name for the family (qwen3, llama, …); `notes` are sentences a person
     must see, such as reads that are not modelled; `held_in` is the dtype an engine converts the weights to,
-    None as they are stored; `slice_of` the layers of the model that this is a slice of. Raises ModelError for routed experts of which a token uses none,
-    or more than there are.
+    None as they are stored; `slice_of` counts the layers of the model of which this is a slice. Raises ModelError for
+    routed experts of which a token uses none, or more than there are.
     """
 
     name: str
