@@ -11,6 +11,8 @@ from textual.message import Message
 from textual.widgets import DataTable, Input, Static
 
 from workbench.errors import StoreError
+from workbench.hardware.machine import this_machine
+from workbench.predictions.ledger import entries
 from workbench.runs.compare import compare
 from workbench.runs.importers.importing import Imported, words
 from workbench.runs.listed import ListedRun, listed, matching
@@ -22,6 +24,7 @@ from workbench.ui.widgets.entry import Entry
 from workbench.ui.widgets.explanation import TextScreen
 from workbench.ui.widgets.field import field
 from workbench.ui.widgets.import_dialog import ImportDialog
+from workbench.ui.widgets.ledger import LedgerScreen
 from workbench.ui.widgets.run_table import RunTable
 
 NONE_YET = "no runs yet · r on the Setup pane measures the first"
@@ -33,6 +36,7 @@ class RunsPane(Vertical):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("slash", "filter", "Filter", show=False),
         Binding("c", "compare", "Compare", show=False),
+        Binding("l", "ledger", "Ledger", show=False),
         Binding("g", "ladder", "Gap", show=False),
         Binding("u", "resume", "Resume", show=False),
         Binding("i", "import", "Import", show=False),
@@ -147,6 +151,16 @@ class RunsPane(Vertical):
             self._say("The runs can't be compared", str(error), is_error=True)
             return
         self.app.push_screen(ComparisonScreen(comparison))
+
+    def action_ledger(self) -> None:
+        """What was predicted on this machine beside what was measured."""
+        try:
+            with Store() as store:
+                ledger = entries(store.predicted_rows(str(this_machine())))
+        except StoreError as error:
+            self._say("The ledger can't be read", str(error), is_error=True)
+        else:
+            self.app.push_screen(LedgerScreen(ledger))
 
     def action_import(self) -> None:
         """Ask for a file of another tool's results, and what they were measured with."""
