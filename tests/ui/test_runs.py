@@ -297,7 +297,7 @@ async def test_a_run_measured_here_is_in_the_list_when_it_ends() -> None:
         await until(pilot, gate.reached.is_set)
         await pilot.press("6", "d")
         await pilot.pause()
-        assert "is not deleted" in message(app)
+        assert "The run is being measured" in message(app)
         await pilot.press("escape")
         assert [line.rpartition(" ")[2] for line in lines(app)] == ["running"]
         gate.open.set()
