@@ -18,10 +18,16 @@ import pyte
 GUARD_S = 120.0
 USUAL = {"TERM": "xterm-256color", "LC_ALL": "C.UTF-8"}
 """What a terminal says of itself, whatever the tests' own says."""
+FRAMES = 2026
+"""The mode between whose setting and resetting a program draws one frame."""
+ASKED_FOR_FRAMES, YES_FRAMES = f"\x1b[?{FRAMES}$p".encode(), f"\x1b[?{FRAMES};2$y"
 
 
 class Terminal:
-    """A process in a terminal of `columns` by `lines`; waiting for what never comes fails after a guard."""
+    """A process in a terminal of `columns` by `lines`; waiting for what never comes fails after a guard.
+
+    It tells programs that it shows whole frames, and is looked at between them only.
+    """
 
     def __init__(
         self,
@@ -35,6 +41,7 @@ class Terminal:
         self.screen = pyte.Screen(columns, lines)
         self._stream = pyte.ByteStream(self.screen)
         self.bytes_written = 0
+        self._last_bytes = b""
         self.exit_code: int | None = None
         child, self.descriptor = pty.fork()
         if child == 0:
@@ -81,7 +88,7 @@ class Terminal:
         """Read until the screen shows `wanted`; what it shows then."""
         shows = (lambda text: wanted in text) if isinstance(wanted, str) else wanted
         deadline = time.monotonic() + GUARD_S
-        while not shows(self.text):
+        while self._is_mid_frame or not shows(self.text):
             assert time.monotonic() < deadline, f"never saw {wanted!r}:\n{self.text}"
             assert self._read() or shows(self.text), f"the process ended before {wanted!r}:\n{self.text}"
         return self.text
@@ -132,4 +139,12 @@ class Terminal:
             raise
         self.bytes_written += len(written)
         self._stream.feed(written)
+        if ASKED_FOR_FRAMES in self._last_bytes + written:
+            self.send(YES_FRAMES)
+        self._last_bytes = written[1 - len(ASKED_FOR_FRAMES) :]
         return bool(written)
+
+    @property
+    def _is_mid_frame(self) -> bool:
+        # pyte keeps a private mode by its number, shifted.
+        return FRAMES << 5 in self.screen.mode

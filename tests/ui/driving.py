@@ -1,5 +1,6 @@
 """The app under Textual's pilot, on an engine whose timings are decided beforehand."""
 
+import asyncio
 import threading
 import time
 from collections.abc import Callable
@@ -13,7 +14,9 @@ from workbench.experiments.settings import SweepSettings
 from workbench.ui.app import WorkbenchApp
 from workbench.ui.widgets.explanation import TextScreen
 
-GUARD_S = 10.0
+GUARD_S = 120.0
+"""What has not come to be by then never will."""
+LOOK_S = 0.005
 SIZES = ((80, 24), (120, 40))
 PROMPTS = (1, 16, 64)
 
@@ -45,17 +48,17 @@ def an_app(
 
 
 async def until(pilot: Pilot[Any], true: Callable[[], bool]) -> None:
-    """Let the app work until something is true."""
+    """Let the app work until something is true, and until it shows that."""
     deadline = time.monotonic() + GUARD_S
     while not true():
         assert time.monotonic() < deadline, "it never came to be"
-        await pilot.pause()
+        await asyncio.sleep(LOOK_S)
+    await pilot.pause()
 
 
 async def finished(pilot: Pilot[Any], app: WorkbenchApp) -> None:
     """Run to the end and until the screen shows it."""
     await until(pilot, lambda: app.live is not None and app.live.over and not app.runner.busy)
-    await pilot.pause()
 
 
 def shown(app: WorkbenchApp, place: str) -> str:

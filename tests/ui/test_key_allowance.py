@@ -4,7 +4,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from tests.ui.driving import SIZES, Gate, an_app, finished, until
+from tests.ui.driving import GUARD_S, SIZES, Gate, an_app, finished, until
 from workbench.experiments.window import Disturbance, TimedWindow
 from workbench.ui.key_allowance import KEY_S, LONGEST_WAIT_S, MOST_S, SHARE, KeyAllowance
 
@@ -57,7 +57,8 @@ def test_quiet_windows_save_up_to_a_limit_and_busy_ones_take_from_it(window: Tim
     assert allowance.saved_s == pytest.approx(MOST_S + SHARE - 0.5)
 
 
-async def test_held_keys_are_answered_in_order_when_the_window_closes() -> None:
+async def test_held_keys_are_answered_in_order_when_the_window_closes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("workbench.ui.key_allowance.LONGEST_WAIT_S", GUARD_S)
     gate = Gate(prompt=64)
     app = an_app(gate)
     app.key_allowance.saved_s = -1000.0
