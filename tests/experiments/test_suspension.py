@@ -106,7 +106,7 @@ def test_word_of_a_stop_is_waited_for_where_the_thread_stood_still(monkeypatch: 
 
     sleeps = told_in_the_second_sleep()
     monkeypatch.setattr(suspension, "_continued", 0)
-    monkeypatch.setattr(suspension.time, "sleep", lambda _: next(sleeps))
+    monkeypatch.setattr("workbench.experiments.suspension.time.sleep", lambda _: next(sleeps))
     ran = replace(STILL, wall_s=10.0, running_s=9.99)
     assert wait_for_word(STILL, ran) == ran
     stood = replace(STILL, wall_s=10.0, running_s=4.0)

@@ -23,11 +23,12 @@ def measured(prompt: int, ttft_ms: float, rate: float, **changed: object) -> Sam
 def sampled(ttft_s: Sequence[float], tpot_s: Sequence[float], **changed: object) -> SampledRow:
     """A point whose best figures say something else than its medians."""
     row, _ = measured(16, min(ttft_s) * 1e3, 1 / min(tpot_s), **changed)
-    medians = {
-        "ttft_median_ms": sorted(ttft_s)[len(ttft_s) // 2] * 1e3,
-        "tpot_median_ms": sorted(tpot_s)[len(tpot_s) // 2] * 1e3,
-    }
-    return replace(row, **medians), Samples(tuple(ttft_s), tuple(tpot_s))
+    row = replace(
+        row,
+        ttft_median_ms=sorted(ttft_s)[len(ttft_s) // 2] * 1e3,
+        tpot_median_ms=sorted(tpot_s)[len(tpot_s) // 2] * 1e3,
+    )
+    return row, Samples(tuple(ttft_s), tuple(tpot_s))
 
 
 def test_points_both_measured_stand_side_by_side_with_the_others_figure_over_the_runs() -> None:

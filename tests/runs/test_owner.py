@@ -94,7 +94,8 @@ def test_a_run_of_a_host_that_may_be_gone_says_whose_it_is_and_is_taken_over_onl
         assert run.status is RunStatus.RUNNING
         words = "process 4211 on lab-7, which can't be seen from here: the last row it wrote is of a point begun"
         assert words in owner_words(run)
-        for act in (store.delete_run, lambda name: earlier_sittings(store, name)):
+        acts: tuple[Callable[[str], object], ...] = (store.delete_run, lambda name: earlier_sittings(store, name))
+        for act in acts:
             with pytest.raises(StoreError, match=r"lab-7.*00:00:16Z.*--take-over"):
                 act("a")
         taken = store.take_over("a")
@@ -111,9 +112,14 @@ def test_a_run_without_rows_says_when_it_was_begun() -> None:
 def test_a_process_that_lives_keeps_its_run() -> None:
     with Store() as store:
         run = owned_by(store, str(KNOWN), 1)
-        for act in (store.take_over, store.delete_run, store.resume_run):
+        acts: tuple[Callable[[], object], ...] = (
+            lambda: store.take_over("a"),
+            lambda: store.delete_run("a"),
+            lambda: store.resume_run(run),
+        )
+        for act in acts:
             with pytest.raises(StoreError, match="being measured by process"):
-                act(run if act == store.resume_run else "a")  # type: ignore[operator]
+                act()
         store.end_run("a", RunStatus.FINISHED)
         with pytest.raises(StoreError, match="is finished: no process"):
             store.take_over("a")
