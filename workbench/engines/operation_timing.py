@@ -44,8 +44,11 @@ FEW_LAYERS, MORE_LAYERS = 2, 6
 NARROW_STEPS = 24
 LEAST_S = 1e-7
 """What the framework takes at least: the difference of two times may come to nothing."""
-EVICTED_BYTES = 16_000_000
-"""Read between a narrow network's layers, so that code and small tensors are as cold as wide weights leave them."""
+EVICTED_BYTES = 6_000_000
+"""Read after each of a narrow network's products, so that code and small tensors are as cold as wide weights leave
+them: more than a core's own caches hold."""
+WIDE = (Task.PRODUCT, Task.EXPERTS)
+"""What reads weights."""
 EXPERTS_WEIGHTS = "gate_up_proj"
 """What the model classes of transformers name the first of their routed experts' weights."""
 POLICY = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
@@ -146,7 +149,8 @@ def _narrow_step(
     if network is None:
         return None
     dtype, synchronise = getattr(torch, under.dtype), synchroniser(device)
-    bench = OperationBench(device, dtype, EVICTED_BYTES, under.threads, synchronise, _routed_module(network))
+    routed = _routed_module(network)
+    bench = OperationBench(device, dtype, EVICTED_BYTES, under.threads, synchronise, routed)
     step = decode_step(narrow_model(model, network, layers), narrow.CONTEXT)
     evicted = torch.full((EVICTED_BYTES // FLOAT32_BYTES,), 0.5, device=device)
     spent = 0.0
@@ -161,13 +165,15 @@ def _narrow_step(
     def operations_s() -> float:
         total = 0.0
         for operations in (*step.layers, step.ends):
-            evict()
-            seconds = bench.seconds(operations)
-            total += sum(seconds.get(operation, 0.0) for operation in operations)
+            for operation in operations:
+                total += sum(bench.seconds((operation,)).values())
+                if operation.task in WIDE:
+                    evict()
         return total
 
-    for layer in max((list(m) for m in network.modules() if isinstance(m, torch.nn.ModuleList)), key=len):
-        layer.register_forward_pre_hook(evict)
+    for module in network.modules():
+        if isinstance(module, torch.nn.Linear) or module is routed:
+            module.register_forward_hook(evict)
     samples: list[float] = []
     with torch.inference_mode():
         ids = torch.zeros((1, narrow.CONTEXT), dtype=torch.long, device=device)
