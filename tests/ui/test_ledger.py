@@ -1,0 +1,35 @@
+"""The ledger over the Runs pane: opened by a key, the worst miss first, and a sentence where it is empty."""
+
+from textual.widgets import Static
+
+from tests.predictions.test_ledger import predicted_row
+from tests.ui.driving import an_app, until
+from workbench.hardware.machine import this_machine
+from workbench.runs.row import Samples
+from workbench.runs.store import Store
+from workbench.ui.widgets.ledger import LedgerScreen
+from workbench.ui.widgets.record_table import RecordTable
+
+
+async def test_l_shows_the_worst_miss_first_and_how_good_predictions_have_been() -> None:
+    machine = str(this_machine())
+    with Store() as store:
+        for model, measured in (("smollm2-135m", 10.5), ("qwen3-0.6b", 20.0)):
+            store.add_row(predicted_row(measured, model=model, machine=machine), Samples())
+    app = an_app()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("6", "l")
+        await until(pilot, lambda: isinstance(app.screen, LedgerScreen))
+        table = app.screen.query_one(RecordTable)
+        assert [str(table.get_row_at(line)[0]) for line in range(2)] == ["qwen3-0.6b", "smollm2-135m"]
+        assert "2 rows" in str(app.screen.query_one("#ledger-words", Static).content)
+        await pilot.press("escape")
+        assert not isinstance(app.screen, LedgerScreen)
+
+
+async def test_an_empty_ledger_says_how_it_is_filled() -> None:
+    app = an_app()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("6", "l")
+        await until(pilot, lambda: isinstance(app.screen, LedgerScreen))
+        assert "r on the Setup pane" in str(app.screen.query_one("#ledger-words", Static).content)
