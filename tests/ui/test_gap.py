@@ -9,6 +9,7 @@ from textual.pilot import Pilot
 
 from tests.fakes import FAKE_PARTS_S, FakeModel, FakePass, fake_load
 from tests.ui.driving import SIZES, finished, message, shown, until
+from workbench.experiments.gap import fresh
 from workbench.experiments.gap import gap as gap_experiment
 from workbench.experiments.gap import ladder as ladder_arithmetic
 from workbench.experiments.gap.ladder import FRAMEWORK
@@ -47,6 +48,7 @@ class CountedPass(FakePass):
 @pytest.fixture(autouse=True)
 def few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gap_experiment, "MOST_ROUNDS", ROUNDS)
+    monkeypatch.setattr(fresh, "LEAST_ROUNDS", ROUNDS)
     monkeypatch.setattr(ladder_arithmetic, "RESAMPLES", 20)
 
 
@@ -337,8 +339,16 @@ async def test_levers_are_proposed_with_their_prediction_and_t_tries_one(size: t
         assert "t try" in shown(app, "#keys")
         assert len(shown(app, "#keys")) <= size[0] - 2
         name = levers.lever
+        first = app.live
+        assert first is not None
+        assert first.run is not None
         await pilot.press("t")
         await finished(pilot, app)
+        # The ladder of a moment ago stands: only the lever is timed.
+        assert app.live is not first
+        assert app.live.ladder is not None
+        assert app.live.ladder.run_id == first.run.run_id
+        assert app.live.ladder.measured == first.ladder.measured
         assert isinstance(app.live, LiveRun)
         assert isinstance(app.live.settings, GapSettings)
         assert app.live.settings.levers == (name,)

@@ -79,7 +79,7 @@ class Ladder:
     """The gap of one pass: `phase` decode or prefill, of `batch` sequences that each hold, or bring, `tokens`.
 
     `measured` is the sum of `ceiling`, the rungs and the remainder, exactly. `rounds` are the interleaved rounds behind
-    it, `notes` what a person must know before trusting it.
+    it, `notes` what a person must know before trusting it; `run_id` the run that measured it, at `measured_at`, UTC.
     """
 
     phase: str
@@ -94,6 +94,8 @@ class Ladder:
     levers: tuple[LeverTried, ...] = ()
     notes: tuple[str, ...] = ()
     fastest: Fastest | None = None
+    run_id: str = ""
+    measured_at: str = ""
 
     @property
     def gap_s(self) -> float:

@@ -71,8 +71,9 @@ class WorkbenchApp(MeasuringApp):
 
     @on(GapPane.Asked)
     def _try_on_the_pass(self, message: GapPane.Asked) -> None:
-        """Measure a pass again and try levers on it."""
-        self._begin_run("The levers can't be tried", lambda: gap_of(message.settings, self._load, self.window))
+        """Try levers on a pass, which is measured again where its ladder is not fresh."""
+        ready = partial(gap_of, message.settings, self._load, self.window, message.before)
+        self._begin_run("The levers can't be tried", ready)
 
     def action_perturb(self) -> None:
         """Vary the prompt, then the sequences at the Gap pane's context, and read the result in words."""

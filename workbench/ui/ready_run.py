@@ -1,10 +1,11 @@
 """Runs ready to start: the settings that panes or the store have for one, checked, with its experiment."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from workbench.errors import SettingsError
 from workbench.experiments.batch import batch_sweep
+from workbench.experiments.gap.fresh import is_fresh
 from workbench.experiments.gap.gap import gap
 from workbench.experiments.gap.perturbation import perturbation, perturbations
 from workbench.experiments.measured_run import Load
@@ -17,6 +18,7 @@ from workbench.runner import Experiment
 from workbench.runs.row import Row
 from workbench.runs.store import Store
 from workbench.ui.frame import Frame
+from workbench.ui.live_run import LiveRun
 from workbench.ui.panes.setup import SetupPane
 
 
@@ -61,10 +63,16 @@ def batch_of(settings: BatchSettings, load: Load, window: TimedWindow) -> ReadyR
     return ReadyRun(settings, "batch", batch_sweep(settings, load, window))
 
 
-def gap_of(settings: GapSettings, load: Load, window: TimedWindow) -> ReadyRun:
-    """A ladder, and the levers it is to try; raises SettingsError where it can't be run."""
+def gap_of(settings: GapSettings, load: Load, window: TimedWindow, before: LiveRun | None = None) -> ReadyRun:
+    """A ladder, and the levers it is to try; raises SettingsError where it can't be run.
+
+    The ladder of the run `before`, of the same pass, is taken where it is fresh, with the row that was measured.
+    """
     check_settings(settings)
-    return ReadyRun(settings, "gap", gap(settings, load, window))
+    if before is None or before.ladder is None or before.run is None or not is_fresh(before.ladder, before.run):
+        return ReadyRun(settings, "gap", gap(settings, load, window))
+    known = replace(before.ladder, levers=(), fastest=None)
+    return ReadyRun(settings, "gap", gap(settings, load, window, known), tuple(before.rows))
 
 
 def perturbation_of(frame: Frame, load: Load, window: TimedWindow) -> ReadyRun:

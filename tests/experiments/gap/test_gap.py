@@ -275,3 +275,17 @@ def test_without_a_narrow_model_the_framework_is_timed_two_ways_and_that_is_note
 def test_what_can_not_be_measured_is_refused_before_anything_is_loaded(changed: dict[str, Any], said: str) -> None:
     with pytest.raises(SettingsError, match=said):
         events(settings=replace(SETTINGS, **changed))
+
+
+def test_on_a_known_ladder_only_what_is_asked_for_is_tried() -> None:
+    known = ladders(events())[-1]
+    full = ToldPass()
+    settings = replace(SETTINGS, levers=("preallocated-cache",))
+    seen = list(gap(settings, loading(full), TimedWindow(), known)(CancelToken()))
+    assert full.asked == []
+    assert not any(isinstance(event, RowMeasured) for event in seen)
+    first, last = ladders(seen)[0], ladders(seen)[-1]
+    assert (first, last.run_id, last.measured) == (known, known.run_id, known.measured)
+    assert known.run_id
+    assert known.measured_at.endswith("Z")
+    assert last.levers[0].measured_saving_s is not None

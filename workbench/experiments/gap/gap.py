@@ -49,16 +49,24 @@ PEAK_ROWS = 1024
 CHANGED = "the pass gives other logits than before it was taken apart: this ladder can't be trusted"
 
 
-def gap(settings: GapSettings, load: Load, window: TimedWindow) -> Experiment:
+def gap(settings: GapSettings, load: Load, window: TimedWindow, known: Ladder | None = None) -> Experiment:
     """The experiment that takes a pass of `settings` apart on what `load` makes ready, inside `window`.
 
+    With a ladder of that pass that is `known`, it is not taken apart again: only what is asked for is tried on it.
     It raises SettingsError, ModelError and MemoryRefused before it starts.
     """
 
     def stopped(_planned: GapPlan, rows: list[Row]) -> str:
-        return "" if rows else "stopped before the ladder was complete"
+        return "" if rows or known is not None else "stopped before the ladder was complete"
 
-    return measured_run(GAP, lambda: plan_gap(settings), load, window, _measure, lambda _: (), stopped)
+    def measure(sweep: MeasuredRun[GapPlan]) -> Iterator[Event]:
+        if known is None:
+            yield from _measure(sweep)
+        else:
+            yield LadderMeasured(sweep.run.run_id, known)
+            yield from _acted_on(sweep, known)
+
+    return measured_run(GAP, lambda: plan_gap(settings), load, window, measure, lambda _: (), stopped)
 
 
 def work_of(planned: GapPlan) -> dict[Part, Work]:
@@ -207,7 +215,8 @@ def _ladder(
         rounds,
         _rates(sweep, rounds, taken),
     )
-    return with_verdict(replace(found, notes=notes))
+    about = {"run_id": sweep.run.run_id, "measured_at": sweep.started_at}
+    return with_verdict(replace(found, notes=notes, **about))
 
 
 def _rates(sweep: MeasuredRun[GapPlan], rounds: Sequence[Round], taken: Sequence[BoxRates]) -> Rates:

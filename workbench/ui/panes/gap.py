@@ -71,11 +71,12 @@ class GapPane(Vertical):
     ]
 
     class Asked(Message):
-        """The pass shown is to be measured again, and something tried on it."""
+        """Something is to be tried on the pass shown, which the run `before` took apart."""
 
-        def __init__(self, settings: GapSettings) -> None:
+        def __init__(self, settings: GapSettings, before: LiveRun | None) -> None:
             super().__init__()
             self.settings = settings
+            self.before = before
 
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
@@ -169,7 +170,7 @@ class GapPane(Vertical):
             table.focus()
         elif table.lever:
             self.remove_class("-levers")
-            self.post_message(self.Asked(replace(settings, levers=(table.lever,))))
+            self.post_message(self.Asked(replace(settings, levers=(table.lever,)), self.live))
         else:
             self._say("This is a combination", "f searches combinations; t tries a lever that stands by itself.")
 
@@ -180,7 +181,7 @@ class GapPane(Vertical):
             self._say("There is no pass to make faster", "r measures a ladder; f then searches among its levers.")
         else:
             self.remove_class("-levers")
-            self.post_message(self.Asked(replace(settings, fastest_within=SEARCH_S)))
+            self.post_message(self.Asked(replace(settings, fastest_within=SEARCH_S), self.live))
 
     def _settings_shown(self) -> GapSettings | None:
         live = self.live
@@ -263,7 +264,10 @@ def _progress(live: LiveRun, width: int) -> str:
     """Where the run stands; which pass its ladder is of, and what the model held, where there is room."""
     line = live.summary()
     passes = "" if live.ladder is None or not live.over else _pass_words(live.ladder)
-    for more in filter(None, (passes, live.finished.memory if live.finished else "")):
+    ladder, run = live.ladder, live.run
+    other = ladder is not None and run is not None and ladder.run_id not in ("", run.run_id)
+    whose = f"ladder of {ladder.run_id}" if ladder is not None and other else ""
+    for more in filter(None, (passes, whose, live.finished.memory if live.finished else "")):
         if len(f"{line} · {more}") <= width:
             line = f"{line} · {more}"
     return line
