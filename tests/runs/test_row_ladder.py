@@ -99,7 +99,7 @@ def test_a_point_off_the_line_widens_the_intervals_and_its_distance_is_the_remai
 
 
 def test_two_points_lie_where_their_own_intervals_let_them_and_nowhere_without() -> None:
-    about = {"tpot_low_ms": 100.0, "tpot_high_ms": 104.0}
+    about: dict[str, Any] = {"tpot_low_ms": 100.0, "tpot_high_ms": 104.0}
     told = row_ladder([a_step(16, **about), a_step(4096, **about)])
     fixed = told.rungs[0]
     assert fixed.name == FIXED

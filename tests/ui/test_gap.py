@@ -345,10 +345,13 @@ async def test_levers_are_proposed_with_their_prediction_and_t_tries_one(size: t
         await pilot.press("t")
         await finished(pilot, app)
         # The ladder of a moment ago stands: only the lever is timed.
-        assert app.live is not first
-        assert app.live.ladder is not None
-        assert app.live.ladder.run_id == first.run.run_id
-        assert app.live.ladder.measured == first.ladder.measured
+        tried = app.live
+        assert tried is not None
+        assert tried is not first
+        assert tried.ladder is not None
+        assert first.ladder is not None
+        assert tried.ladder.run_id == first.run.run_id
+        assert tried.ladder.measured == first.ladder.measured
         assert isinstance(app.live, LiveRun)
         assert isinstance(app.live.settings, GapSettings)
         assert app.live.settings.levers == (name,)

@@ -215,8 +215,7 @@ def _ladder(
         rounds,
         _rates(sweep, rounds, taken),
     )
-    about = {"run_id": sweep.run.run_id, "measured_at": sweep.started_at}
-    return with_verdict(replace(found, notes=notes, **about))
+    return with_verdict(replace(found, notes=notes, run_id=sweep.run.run_id, measured_at=sweep.started_at))
 
 
 def _rates(sweep: MeasuredRun[GapPlan], rounds: Sequence[Round], taken: Sequence[BoxRates]) -> Rates:
