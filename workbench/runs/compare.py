@@ -162,13 +162,36 @@ def _differences(rows: Sequence[Row], other_rows: Sequence[Row]) -> Iterator[Dif
 
 def _point(one: SampledRow, another: SampledRow) -> ComparedPoint:
     (row, samples), (other, others) = one, another
+    ttft, rate = _compared_ttft(row, samples, other, others), _compared_rate(row, samples, other, others)
     return ComparedPoint(
-        *_key(row), *_compared_ttft(row, samples, other, others), *_compared_rate(row, samples, other, others)
+        row.prompt_tokens,
+        row.context_tokens,
+        row.batch,
+        ttft.run,
+        ttft.other,
+        ttft.ratio,
+        ttft.low,
+        ttft.high,
+        ttft.told,
+        rate.run,
+        rate.other,
+        rate.ratio,
+        rate.low,
+        rate.high,
+        rate.told,
     )
 
 
-_Compared = tuple[Quantity | None, Quantity | None, Quantity | None, Quantity | None, Quantity | None, Told | None]
-"""The run's figure and the other's, their ratio, the ends of its interval, and what it tells."""
+@dataclass(frozen=True)
+class _Compared:
+    """The run's figure and the other's, their ratio, the ends of its interval, and what it tells."""
+
+    run: Quantity | None
+    other: Quantity | None
+    ratio: Quantity | None
+    low: Quantity | None
+    high: Quantity | None
+    told: Told | None
 
 
 def _compared_ttft(row: Row, samples: Samples, other: Row, others: Samples) -> _Compared:
@@ -204,16 +227,16 @@ def _median_rate(row: Row) -> Quantity | None:
 
 def _unsampled(figure: Quantity | None, other: Quantity | None) -> _Compared:
     ratio = _ratio(figure, other)
-    return figure, other, ratio, None, None, None if ratio is None else Told.NO_SAMPLES
+    return _Compared(figure, other, ratio, None, None, None if ratio is None else Told.NO_SAMPLES)
 
 
 def _sampled(figure: Quantity | None, other: Quantity | None, found: Ratio | None, longer: Told) -> _Compared:
     """`longer` is what a ratio above 1 says of the other run."""
     ratio = _ratio(figure, other)
     if ratio is None or found is None:
-        return figure, other, ratio, None, None, None if ratio is None else Told.ONE_SAMPLE
+        return _Compared(figure, other, ratio, None, None, None if ratio is None else Told.ONE_SAMPLE)
     low, high = (_end(name, value) for name, value in (("low", found.interval.low), ("high", found.interval.high)))
-    return figure, other, ratio, low, high, _told(found.interval, longer)
+    return _Compared(figure, other, ratio, low, high, _told(found.interval, longer))
 
 
 def _told(interval: Interval, longer: Told) -> Told:
