@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from types import FrameType
 
-from workbench.engines.engine import load_transformers
+from workbench.engines.engine import load_engine, load_transformers
 from workbench.errors import StoreError, WorkbenchError
 from workbench.experiments.batch import batch_sweep
 from workbench.experiments.batch_plan import BatchPlan, plan_batch
+from workbench.experiments.engine_settings import ENDPOINT, TRANSFORMERS
 from workbench.experiments.events import Event, Finished, PointFailed, Predicted, Progress, RowMeasured, Started
 from workbench.experiments.gap.gap import gap
 from workbench.experiments.gap.gap_plan import plan_gap
@@ -117,9 +118,12 @@ def run_perturbation(prompts: SweepSettings, sequences: BatchSettings, chosen: F
 
 def plan_words(planned: LoadPlan) -> str:
     """What will run, what it needs and about how long it takes."""
-    need = planned.most_needed
+    need, settings = planned.most_needed, planned.settings
+    if settings.engine == ENDPOINT:
+        return f"{planned.model.name} behind {settings.endpoint.url}; nothing is loaded here."
+    held = settings.dtype if settings.engine == TRANSFORMERS else planned.model.quantisation
     return (
-        f"{planned.model.name}, {planned.weights} weights, {planned.settings.dtype}: "
+        f"{planned.model.name}, {planned.weights} weights, {held}: "
         f"{need.total / 1e9:.1f} GB needed of {planned.available / 1e9:.1f} GB free; "
         f"about {format_duration(planned.seconds)} if this box is a slow one."
     )
@@ -142,7 +146,8 @@ def _run(planned: Plan | BatchPlan, runner: Runner, printer: "_Printer", earlier
         printer.end()
         printer.mark_interrupted()
 
-    experiment = _experiment(planned, load_transformers, window, earlier)
+    load = load_transformers if planned.settings.engine == TRANSFORMERS else load_engine
+    experiment = _experiment(planned, load, window, earlier)
     code = _drive(experiment, runner, printer.show, left_behind, lambda: KEPT)
     if code:
         return code

@@ -1,7 +1,7 @@
 """The protocol every engine keeps: load a model, then time one request at a time in its two phases."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from workbench.experiments.gap.floors import SlowMemory
@@ -11,11 +11,29 @@ from workbench.experiments.plan import LoadPlan
 from workbench.models.model import Model
 from workbench.quantity import Quantity
 from workbench.runner import CancelToken
+from workbench.runs.basis import Basis
+
+
+@dataclass(frozen=True)
+class Host:
+    """Where an engine runs: in this process, unless it says otherwise.
+
+    `machine` is the label of another machine, `process` another process of this one, `basis` what the engine's rates
+    rest on, None where they are stand-ins. `is_here` is false where its memory and its load can't be told from here.
+    """
+
+    machine: str = ""
+    process: int | None = None
+    basis: Basis | None = Basis.MINUTE
+    is_here: bool = True
 
 
 @dataclass(frozen=True)
 class EngineLabels:
-    """What an engine says of itself for a row's labels; `extrapolated` says from what, where it ran a part of the model."""
+    """What an engine says of itself for a row's labels; `model` is empty where it runs the plan's.
+
+    `extrapolated` says from what its timings follow, where it ran a part of the model.
+    """
 
     engine: str
     engine_version: str
@@ -24,15 +42,39 @@ class EngineLabels:
     device: str
     threads: int
     extrapolated: str = ""
+    model: str = ""
+    host: Host = field(default_factory=Host)
+
+
+@dataclass(frozen=True)
+class SeenByClient:
+    """A request as its client saw it, in seconds from sending it, and what the server told besides, None where untold.
+
+    `by_server` says whether the request's phases are by the server's own clock; `notes` are for the row's reader.
+    """
+
+    ttft_s: float
+    tpot_s: float
+    end_s: float
+    tokens: int
+    queue_s: float | None = None
+    prompt_tokens: int | None = None
+    cached_tokens: int | None = None
+    by_server: bool = False
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class RequestTiming:
-    """One request's two phases in seconds; decode covers `steps` passes after the first output token."""
+    """One request's two phases in seconds; decode covers `steps` passes after the first output token.
+
+    `seen` is what a client saw of it, where the engine is a server.
+    """
 
     ttft_s: float
     decode_s: float
     steps: int
+    seen: SeenByClient | None = None
 
     @property
     def tpot_s(self) -> float:
@@ -41,15 +83,31 @@ class RequestTiming:
 
 
 @dataclass(frozen=True)
+class Streams:
+    """Requests sent to a server together: when each was sent after the first, and how long all took.
+
+    `lag_s` is how late the client ran, its 99th percentile; `slots` the requests the server runs at once, where told.
+    """
+
+    timings: tuple[RequestTiming, ...]
+    sent_s: tuple[float, ...]
+    span_s: float
+    lag_s: float
+    slots: int | None = None
+
+
+@dataclass(frozen=True)
 class BatchTiming:
     """Seconds of one batch's prefill and of each decode step after it.
 
     `experts_touched` are the routed experts that one more step, not timed, read of each layer; empty without any.
+    With `streams`, of a server, the steps are those of each stream alone.
     """
 
     prefill_s: float
     step_s: tuple[float, ...]
     experts_touched: tuple[int, ...] = ()
+    streams: Streams | None = None
 
 
 @dataclass(frozen=True)
@@ -123,6 +181,25 @@ def load_transformers(planned: LoadPlan, cancel: CancelToken) -> LoadedModel:
     from workbench.engines.torch_engine import load
 
     return load(planned, cancel)
+
+
+def load_engine(planned: LoadPlan, cancel: CancelToken) -> LoadedModel:
+    """Make the plan's engine ready, in the thread that measures; each is imported when it is asked for."""
+    match planned.settings.engine:
+        case "endpoint":
+            from workbench.engines.endpoint.endpoint_model import load_endpoint
+
+            return load_endpoint(planned, cancel)
+        case "llama.cpp":
+            from workbench.engines.llama_cpp.embedded import load_llama_cpp
+
+            return load_llama_cpp(planned, cancel)
+        case "llama-bench":
+            from workbench.engines.llama_cpp.bench import load_llama_bench
+
+            return load_llama_bench(planned, cancel)
+        case _:
+            return load_transformers(planned, cancel)
 
 
 class PointError(Exception):

@@ -14,16 +14,16 @@ from workbench.experiments.batch_plan import BatchPlan, Point, lengths, pass_sec
 from workbench.experiments.events import Event, PointFailed, PointFloor, Predicted, Progress, RowMeasured
 from workbench.experiments.foretelling import OperationTimer
 from workbench.experiments.judging import judged
-from workbench.experiments.measured_run import Around, Load, MeasuredRun, measured_run, point_row
+from workbench.experiments.measured_run import Around, Load, MeasuredRun, measured_run, point_row, under_ceiling
 from workbench.experiments.plan import middle_context
 from workbench.experiments.repeats import LEAST_REPEATS, warm_ups
+from workbench.experiments.served import with_streams
 from workbench.experiments.settings import BatchSettings
 from workbench.experiments.sittings import Earlier
 from workbench.experiments.window import TimedWindow
 from workbench.models.model import DTYPE_BYTES
 from workbench.quantity import Quantity
 from workbench.runner import Experiment
-from workbench.runs.basis import Basis, on_basis
 from workbench.runs.doubling import doublings, figure
 from workbench.runs.measured_device import calibrated_product
 from workbench.runs.row import BATCH, Row, Samples
@@ -186,7 +186,7 @@ def _pass(sweep: MeasuredRun[BatchPlan], point: Point, seed: int) -> BatchTiming
 
 def _floor(sweep: MeasuredRun[BatchPlan], point: Point, rates: BoxRates, few_rows: Quantity | None) -> PointFloor:
     planned = sweep.planned
-    model, element_bytes = planned.resident, DTYPE_BYTES[planned.settings.dtype]
+    model, element_bytes = planned.resident, planned.settings.element_bytes
     t, b = middle_context(point.context, planned.settings.new_tokens), point.batch
     expected = few_rows and decode.step_seconds(model, t, element_bytes, rates.read, few_rows, b)
     # A bound takes the best C known: a probe in a quicker minute must not predict more than the bound allows.
@@ -240,8 +240,9 @@ def _row(
         status=taken.status,
     )
     row = replace(row, **sweep.predictions.columns(point.context, b))
+    told = settings.endpoint.rate is None
     if not timings:
-        return on_basis(row, Basis.MINUTE)
+        return under_ceiling(row, sweep, told)
     step = median(steps)
     touched = [layer for timing in timings for layer in timing.experts_touched]
     row = replace(
@@ -254,7 +255,8 @@ def _row(
         prefill_ms=median(timing.prefill_s for timing in timings) * 1e3,
         experts_touched=mean(touched) if touched else None,
     )
-    return on_basis(replace(row, flags="; ".join(filter(None, [row.flags, *_mixed(settings, point)]))), Basis.MINUTE)
+    row = replace(row, flags="; ".join(filter(None, [row.flags, *_mixed(settings, point)])))
+    return under_ceiling(with_streams(row, timings, settings.endpoint), sweep, told)
 
 
 def _mixed(settings: BatchSettings, point: Point) -> Iterator[str]:

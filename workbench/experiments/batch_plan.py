@@ -4,12 +4,12 @@ from dataclasses import dataclass
 from math import ceil
 
 from workbench.ceilings import decode, prefill
-from workbench.ceilings.memory_fit import MemoryNeed, memory_need, most_sequences
+from workbench.ceilings.memory_fit import MemoryNeed, most_sequences
+from workbench.experiments.engine_plan import run_model, run_need
 from workbench.experiments.plan import LoadPlan, loading_seconds, middle_context
 from workbench.experiments.settings import BatchSettings, check_context, check_settings, resolved_weights
 from workbench.hardware.machine import available_bytes, usable_cores
-from workbench.models.model import DTYPE_BYTES, KvKind, Model
-from workbench.models.resolve import resolve
+from workbench.models.model import KvKind, Model
 from workbench.models.slices import larger_slice
 from workbench.quantity import Quantity
 from workbench.runs.measured_device import ASSUMED_READ, assumed_compute
@@ -69,10 +69,10 @@ class BatchPlan(LoadPlan):
 def plan_batch(settings: BatchSettings) -> BatchPlan:
     """Resolve and check a batch sweep; raises SettingsError or ModelError, and leaves memory to `check_memory`."""
     check_settings(settings)
-    model = resolve(settings.model)
+    model = run_model(settings)
     weights = resolved_weights(settings, model)
     check_context(settings, model)
-    resident = model.in_dtype(settings.dtype)
+    resident = settings.held(model)
     C = assumed_compute(settings.threads or usable_cores())
     available = available_bytes()
     fitting = [point for point in points(settings) if need_at(settings, resident, point).total <= available]
@@ -103,11 +103,11 @@ def need_at(settings: BatchSettings, resident: Model, point: Point) -> MemoryNee
     """What one point needs: every sequence's cache is as long as the longest's, and prefilled in passes."""
     resident = larger_slice(resident, settings.layers)
     longest = settings.longest(point.context)
-    return memory_need(
+    return run_need(
+        settings,
         resident,
         longest,
         settings.new_tokens,
-        DTYPE_BYTES[resident.held_in or settings.dtype],
         point.batch,
         pass_tokens=point.batch * pass_columns(resident, point.batch, longest),
     )
@@ -132,7 +132,7 @@ def most_passes(settings: BatchSettings, seconds: float) -> int:
 def pass_seconds(settings: BatchSettings, resident: Model, point: Point, B: Quantity, C: Quantity) -> float:
     """Least seconds of one pass of a point: the prefill of its sequences, and its steps."""
     t = middle_context(point.context, settings.new_tokens)
-    step = decode.step_seconds(resident, t, DTYPE_BYTES[settings.dtype], B, C, point.batch)
+    step = decode.step_seconds(resident, t, settings.element_bytes, B, C, point.batch)
     return prefill.seconds(resident, point.context, B, C, point.batch).value + settings.steps * step.value
 
 

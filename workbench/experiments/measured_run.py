@@ -23,8 +23,9 @@ from workbench.hardware.load import LoadReading, load_between, read_load
 from workbench.hardware.machine import THIS_MACHINE, peak_resident_bytes, reset_peak, resident_bytes, this_machine
 from workbench.quantity import Quantity
 from workbench.runner import Cancelled, CancelToken, Experiment
+from workbench.runs.basis import Basis, on_basis
 from workbench.runs.measured_device import calibrated_read, device_named
-from workbench.runs.row import Discarded, Row, Samples
+from workbench.runs.row import COLUMN, Discarded, Row, Samples
 from workbench.runs.run import Run, RunStatus, new_run_id, now
 from workbench.runs.store import Store
 from workbench.tracks import load_tracks, track_named
@@ -32,6 +33,24 @@ from workbench.tracks import load_tracks, track_named
 Load = Callable[[LoadPlan, CancelToken], LoadedModel]
 Measured = TypeVar("Measured")
 Planned = TypeVar("Planned", bound=LoadPlan)
+OF_MODEL = (
+    "bytes_per_step",
+    "weight_bytes",
+    "cache_bytes",
+    "step_flop",
+    "prefill_flop",
+    "prefill_gflop_per_s",
+    "prefill_parameters",
+    "head_flop",
+    "attention_flop",
+    "bound_by",
+    "ttft_floor_ms",
+    "experts_expected",
+    "memory_needed_bytes",
+)
+"""Columns that are arithmetic on the model."""
+OF_RATES = ("bound_by", "ttft_floor_ms", "few_rows_gflop_per_s")
+"""Columns that rest on the rates of the box too."""
 MOST_SUSPENDED = 5
 """Whoever stops the process so often while one thing is timed does not want it measured."""
 
@@ -174,7 +193,7 @@ def measured_run(
             predictions = NONE_MADE
             if (asked := timer or timer_of(load)) is not None:
                 predictions = yield from foretell(planned, run.run_id, asked, Store, window, cancel)
-            yield Progress(f"loading {planned.model.name} in {planned.settings.dtype}")
+            yield Progress(planned.loading_words)
             loaded = load(planned, cancel)
             cancel.check()
             if earlier is not None:
@@ -230,6 +249,7 @@ def _other_bases(track: str) -> tuple[float | None, float | None]:
 def point_row(measured: MeasuredRun[Any], rates: Around, **about: Any) -> Row:
     """A row with its labels, what ran beside it and the rates around it; `about` are the columns of its own."""
     planned, labels = measured.planned, measured.loaded.labels
+    host = labels.host
     beside = load_between(measured.load_before, read_load())
     mhz = beside.frequency_mhz
     measured.highest_mhz = max(measured.highest_mhz, measured.load_before.frequency_mhz or 0.0, mhz or 0.0)
@@ -238,11 +258,11 @@ def point_row(measured: MeasuredRun[Any], rates: Around, **about: Any) -> Row:
         sitting=measured.run.sitting,
         started_at=measured.started_at,
         kind=measured.run.kind,
-        machine=measured.run.machine,
+        machine=host.machine or measured.run.machine,
         track=planned.settings.track,
         engine=labels.engine,
         engine_version=labels.engine_version,
-        model=planned.resident.name,
+        model=labels.model or planned.resident.name,
         architecture=planned.resident.architecture,
         quantisation=labels.quantisation,
         dtype=labels.dtype,
@@ -250,22 +270,53 @@ def point_row(measured: MeasuredRun[Any], rates: Around, **about: Any) -> Row:
         threads=labels.threads,
         weights=planned.weights,
         ui_share=measured.disturbance.ui_share,
-        other_load=measured.disturbance.other_load,
+        other_load=measured.disturbance.other_load if host.is_here else None,
         stolen_share=beside.stolen_share,
         swapped_bytes=beside.swapped_bytes,
         clock_share=mhz and mhz / measured.highest_mhz,
-        read_gb_per_s=rates.read.value / 1e9,
-        read_before_gb_per_s=rates.before.value / 1e9,
-        read_after_gb_per_s=rates.after.value / 1e9,
-        calibrated_gb_per_s=measured.calibrated_gb_per_s,
-        vendor_gb_per_s=measured.vendor_gb_per_s,
-        peak_gflop_per_s=rates.product.value / 1e9,
-        resident_bytes=peak_resident_bytes(),
+        **_rates(measured, rates),
+        resident_bytes=peak_resident_bytes(host.process) if host.is_here else None,
         discarded=len(measured.discarded),
         flags="; ".join(filter(None, (_extrapolated(labels), discarded_words(measured.discarded)))),
         extrapolated_from=labels.extrapolated or None,
         **about,
     )
+
+
+def _rates(measured: MeasuredRun[Any], rates: Around) -> dict[str, Any]:
+    """The columns of the box's rates: those of this minute only where they were measured in it."""
+    basis, read = measured.loaded.labels.host.basis, rates.read.value / 1e9
+    columns: dict[str, Any] = {
+        "calibrated_gb_per_s": measured.calibrated_gb_per_s,
+        "vendor_gb_per_s": measured.vendor_gb_per_s,
+        "peak_gflop_per_s": None if basis is None else rates.product.value / 1e9,
+    }
+    if basis is Basis.MINUTE:
+        before, after = rates.before.value / 1e9, rates.after.value / 1e9
+        return columns | {"read_gb_per_s": read, "read_before_gb_per_s": before, "read_after_gb_per_s": after}
+    return columns | {
+        "calibrated_gb_per_s": read if basis is Basis.CALIBRATION else None,
+        "vendor_gb_per_s": read if basis is Basis.VENDOR else None,
+    }
+
+
+def under_ceiling(row: Row, measured: MeasuredRun[Any], batch_is_known: bool = True) -> Row:
+    """The row with its ceiling on what the engine's rates rest on; without arithmetic where model or rates are unknown.
+
+    Behind a server of which nobody says what it runs, or on what, no figure is made up.
+    """
+    host = measured.loaded.labels.host
+    unknown: dict[str, Any] = {}
+    if not (measured.planned.settings.is_told and batch_is_known):
+        unknown |= dict.fromkeys(OF_MODEL) | {"ceiling_basis": "not known: which model, or how many sequences"}
+    elif host.basis is None:
+        unknown |= {"ceiling_basis": "not known: the bandwidth of what it runs on"}
+    if host.basis is None or not batch_is_known:
+        unknown |= dict.fromkeys(OF_RATES)
+    if not host.is_here:
+        unknown |= dict.fromkeys(name for name in COLUMN if name.startswith("predicted_"))
+    row = replace(row, **unknown)
+    return row if host.basis is None or row.bytes_per_step is None else on_basis(row, host.basis)
 
 
 def _extrapolated(labels: EngineLabels) -> str:

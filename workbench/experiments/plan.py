@@ -4,8 +4,10 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 from workbench.ceilings import decode, prefill
-from workbench.ceilings.memory_fit import MemoryNeed, longest_prompt, memory_need
+from workbench.ceilings.memory_fit import MemoryNeed, longest_prompt
 from workbench.errors import MemoryRefused
+from workbench.experiments.engine_plan import run_model, run_need
+from workbench.experiments.engine_settings import TRANSFORMERS
 from workbench.experiments.settings import (
     RunSettings,
     SweepSettings,
@@ -17,7 +19,6 @@ from workbench.experiments.settings import (
 from workbench.hardware.machine import available_bytes, runs_in_host_memory, usable_cores
 from workbench.models.model import DTYPE_BYTES, Model
 from workbench.models.slices import larger_slice
-from workbench.models.resolve import resolve
 from workbench.quantity import Quantity
 from workbench.runs.measured_device import ASSUMED_READ, assumed_compute
 
@@ -45,6 +46,18 @@ class LoadPlan(ABC):
     def fits(self) -> bool:
         """Whether the need is at most what this process may still take."""
         return self.need.total <= self.available
+
+    @property
+    def loading_words(self) -> str:
+        """What is loaded, and in what."""
+        settings = self.settings
+        match settings.engine:
+            case "transformers":
+                return f"loading {self.model.name} in {settings.dtype}"
+            case "endpoint":
+                return f"asking {settings.endpoint.url} what it serves"
+            case engine:
+                return f"loading {self.model.name} with {engine}"
 
     @property
     def most_needed(self) -> MemoryNeed:
@@ -76,7 +89,7 @@ class Plan(LoadPlan):
         """The need of its longest prompt in another dtype."""
         settings = self.settings
         resident = larger_slice(self.model.in_dtype(dtype), settings.layers)
-        return memory_need(resident, max(settings.prompts), settings.new_tokens, DTYPE_BYTES[dtype])
+        return run_need(settings, resident, max(settings.prompts), settings.new_tokens)
 
     @property
     def cache_words(self) -> str:
@@ -87,6 +100,8 @@ class Plan(LoadPlan):
     def shorter(self) -> str:
         """The longest prompt that would fit."""
         settings = self.settings
+        if settings.engine != TRANSFORMERS:
+            return ""
         prompt = longest_prompt(self.resident, settings.new_tokens, DTYPE_BYTES[settings.dtype], self.available)
         return f"prompts up to {prompt:,} tokens" if prompt else ""
 
@@ -94,17 +109,16 @@ class Plan(LoadPlan):
 def plan(settings: SweepSettings) -> Plan:
     """Resolve and check a sweep; raises SettingsError or ModelError, and leaves memory to `check_memory`."""
     check_settings(settings)
-    model = resolve(settings.model)
+    model = run_model(settings)
     weights = resolved_weights(settings, model)
     check_context(settings, model)
-    resident = model.in_dtype(settings.dtype)
-    element_bytes = DTYPE_BYTES[settings.dtype]
+    resident = settings.held(model)
     return Plan(
         settings=settings,
         model=model,
         resident=resident,
         weights=weights,
-        need=memory_need(larger_slice(resident, settings.layers), max(settings.prompts), settings.new_tokens, element_bytes),
+        need=run_need(settings, larger_slice(resident, settings.layers), max(settings.prompts), settings.new_tokens),
         available=available_bytes(),
         seconds=_seconds(settings, resident, weights),
     )
@@ -119,7 +133,7 @@ def loading_seconds(resident: Model, weights: Weights) -> float:
 def request_seconds(settings: SweepSettings, resident: Model, n: int, B: Quantity, C: Quantity) -> float:
     """Least seconds of one request of a prompt length, from its two floors."""
     ttft = prefill.seconds(resident, n, B, C).value
-    tpot = decode.step_seconds(resident, middle_context(n, settings.new_tokens), DTYPE_BYTES[settings.dtype], B, C)
+    tpot = decode.step_seconds(resident, middle_context(n, settings.new_tokens), settings.element_bytes, B, C)
     return ttft + tpot.value * (settings.new_tokens - 1)
 
 
@@ -142,7 +156,8 @@ def check_memory(planned: LoadPlan) -> None:
     ways = [
         f"{dtype} ({smaller.total / 1e9:.1f} GB)"
         for dtype in DTYPE_BYTES
-        if DTYPE_BYTES[dtype] < DTYPE_BYTES[settings.dtype]
+        if settings.engine == TRANSFORMERS
+        and DTYPE_BYTES[dtype] < DTYPE_BYTES[settings.dtype]
         and (smaller := planned.need_in(dtype)).total <= planned.available
     ]
     ways += [planned.shorter] if planned.shorter else []

@@ -13,16 +13,15 @@ from workbench.engines.engine import BoxRates, PointError, RequestTiming
 from workbench.experiments.events import Event, PointFailed, PointFloor, Predicted, Progress, RowMeasured
 from workbench.experiments.foretelling import OperationTimer
 from workbench.experiments.judging import judged
-from workbench.experiments.measured_run import Around, Load, MeasuredRun, measured_run, point_row
+from workbench.experiments.measured_run import Around, Load, MeasuredRun, measured_run, point_row, under_ceiling
 from workbench.experiments.plan import Plan, middle_context, plan, request_seconds
 from workbench.experiments.repeats import Repeats, warm_ups
+from workbench.experiments.served import with_requests
 from workbench.experiments.settings import SweepSettings
 from workbench.experiments.sittings import Earlier
 from workbench.experiments.window import TimedWindow
-from workbench.models.model import DTYPE_BYTES
 from workbench.quantity import Origin, Quantity, Unit
 from workbench.runner import Experiment
-from workbench.runs.basis import Basis, on_basis
 from workbench.runs.row import PREFILL_DECODE, Row, Samples
 
 WARM_UP_TOKENS = 16
@@ -167,7 +166,7 @@ class _Pace:
 
 def _floor(sweep: MeasuredRun[Plan], n: int, rates: BoxRates) -> PointFloor:
     model, settings = sweep.planned.resident, sweep.planned.settings
-    t, element_bytes = middle_context(n, settings.new_tokens), DTYPE_BYTES[settings.dtype]
+    t, element_bytes = middle_context(n, settings.new_tokens), settings.element_bytes
     return PointFloor(
         prompt_tokens=n,
         ttft=prefill.seconds(model, n, rates.read, rates.product),
@@ -190,7 +189,7 @@ def _row(sweep: MeasuredRun[Plan], n: int, taken: _Taken, rates: Around) -> Row:
         new_tokens=settings.new_tokens,
         repeats=taken.repeats,
         dropped=taken.dropped,
-        bytes_per_step=int(decode.bytes_per_step(model, t, DTYPE_BYTES[settings.dtype]).value),
+        bytes_per_step=int(decode.bytes_per_step(model, t, settings.element_bytes).value),
         bound_by=prefill.binding_clock(model, n, rates.read.value, rates.product.value),
         ttft_floor_ms=prefill.seconds(model, n, rates.read, rates.product).value * 1e3,
         prefill_flop=F,
@@ -198,12 +197,12 @@ def _row(sweep: MeasuredRun[Plan], n: int, taken: _Taken, rates: Around) -> Row:
         head_flop=2 * model.head_parameters,
         attention_flop=prefill.attention_flop(model, n),
         weight_bytes=int(decode.weights_read(model).value),
-        cache_bytes=kv_cache.cache_bytes(model, t, DTYPE_BYTES[settings.dtype]),
+        cache_bytes=kv_cache.cache_bytes(model, t, settings.element_bytes),
         predicted_resident_bytes=sweep.planned.need.total,
         **sweep.predictions.columns(n),
     )
     if not taken.timings:
-        return on_basis(row, Basis.MINUTE)
+        return under_ceiling(row, sweep)
     ttfts, tpots = taken.series
     ttft, tpot = min(ttfts), min(tpots)
     row = replace(
@@ -217,7 +216,7 @@ def _row(sweep: MeasuredRun[Plan], n: int, taken: _Taken, rates: Around) -> Row:
         decode_tokens_per_s=1 / tpot,
         total_tokens_per_s=1 / tpot,
     )
-    return on_basis(row, Basis.MINUTE)
+    return under_ceiling(with_requests(row, taken.timings[taken.dropped :]), sweep)
 
 
 def figures(rows: Sequence[Row]) -> tuple[Quantity, ...]:

@@ -1,13 +1,21 @@
 """What a person chooses for a run, checked before anything is loaded."""
 
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any, Literal
 
 from workbench.errors import SettingsError, unknown_name
+from workbench.experiments.engine_settings import (
+    ENDPOINT,
+    TRANSFORMERS,
+    EndpointSettings,
+    LlamaCppSettings,
+    check_engine,
+)
 from workbench.experiments.repeats import LEAST_REPEATS, Repeats
 from workbench.hardware.machine import THIS_MACHINE, usable_cores
+from workbench.models.cache_types import CACHE_TYPE_BYTES, cache_type
 from workbench.models.model import DTYPE_BYTES, Model, ModelKind
 
 DEFAULT_MODEL = "qwen3-0.6b"
@@ -42,6 +50,29 @@ class RunSettings:
     threads: int | None = None
     track: str = THIS_MACHINE
     layers: int | None = None
+    engine: str = TRANSFORMERS
+    endpoint: EndpointSettings = field(default_factory=EndpointSettings)
+    llama_cpp: LlamaCppSettings = field(default_factory=LlamaCppSettings)
+
+    @property
+    def element_bytes(self) -> float:
+        """Bytes of a cache's element, as the engine keeps it."""
+        match self.engine:
+            case "transformers":
+                return DTYPE_BYTES[self.dtype]
+            case "endpoint":
+                return CACHE_TYPE_BYTES[cache_type(self.endpoint.cache_type)]
+            case _:
+                return self.llama_cpp.cache_element_bytes
+
+    @property
+    def is_told(self) -> bool:
+        """Whether it is known which model runs; behind an endpoint a person has to say so."""
+        return self.engine != ENDPOINT or bool(self.model)
+
+    def held(self, model: Model) -> Model:
+        """The model as the engine holds it: converted to the dtype by transformers, as stored by all others."""
+        return model.in_dtype(self.dtype) if self.engine == TRANSFORMERS else model
 
     def plain(self) -> dict[str, Any]:
         """The settings as values JSON can hold."""
@@ -127,6 +158,7 @@ class GapSettings(RunSettings):
 
 def check_settings(settings: SweepSettings | BatchSettings | GapSettings) -> None:
     """Raise SettingsError where a setting is out of range or unknown; needs no model."""
+    check_engine(settings.engine, settings.endpoint, settings.llama_cpp)
     if settings.dtype not in DTYPE_BYTES:
         raise SettingsError(unknown_name("dtype", settings.dtype, DTYPE_BYTES))
     check_device(settings.device)
@@ -213,6 +245,8 @@ def check_context(settings: SweepSettings | BatchSettings | GapSettings, model: 
 
 def resolved_weights(settings: RunSettings, model: Model) -> Weights:
     """Real where the model has weights and nothing else was asked; SettingsError for real ones it does not have."""
+    if settings.engine != TRANSFORMERS:
+        return Weights.REAL
     has_weights = model.kind is not ModelKind.PRESET and model.file_bytes is not None
     if settings.weights is Weights.REAL and not has_weights:
         what = "a preset's shape" if model.kind is ModelKind.PRESET else "settings alone"

@@ -120,11 +120,16 @@ def reset_peak() -> None:
         Path("/proc/self/clear_refs").write_text("5")
 
 
-def peak_resident_bytes() -> int | None:
-    """The most bytes this process has had in memory since `reset_peak`, or ever where that can't be asked."""
-    for line in _lines(Path("/proc/self/status")):
+def peak_resident_bytes(process: int | None = None) -> int | None:
+    """The most bytes this process has had in memory since `reset_peak`, or ever where that can't be asked.
+
+    Of another process the most it ever had, None where the system doesn't say.
+    """
+    for line in _lines(Path(f"/proc/{process or 'self'}/status")):
         if line.startswith("VmHWM:"):
             return int(line.split()[1]) * 1024
+    if process is not None:
+        return None
     try:
         import resource
     except ImportError:

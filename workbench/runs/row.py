@@ -356,6 +356,34 @@ class Row:
         "extrapolated from", "slices from whose times the whole model's follow; memory and B are those of the larger"
     )
     predicted_from: str | None = _figure("predicted from", "what the predictions rest on")
+    timed_by: str | None = _figure("timed by", "whose clock the phases are by, where a server ran the model")
+    queue_ms: float | None = _figure(
+        "queue ms", "before the prefill began: queueing, tokenising, and the network; median", unit=Unit.MILLISECONDS
+    )
+    client_ttft_ms: float | None = _figure(
+        "client TTFT", "from sending a request to its first usable token, by the client; median", unit=Unit.MILLISECONDS
+    )
+    client_tpot_ms: float | None = _figure(
+        "client TPOT", "time per output token after the first, by the client; median", unit=Unit.MILLISECONDS
+    )
+    end_to_end_ms: float | None = _figure(
+        "end to end", "from sending a request to its last token, by the client; median", unit=Unit.MILLISECONDS
+    )
+    output_tokens_per_s: float | None = _figure(
+        "output tok/s", "all output tokens over the whole time of their requests", unit=Unit.TOKENS_PER_SECOND
+    )
+    mean_streams: float | None = _figure("streams", "requests under way at a moment, on average")
+    arrivals_per_s: float | None = _figure("arrivals/s", "requests sent a second; empty where all were sent at once")
+    goodput_per_s: float | None = _figure("good/s", "requests a second that kept within the limits of TTFT and TPOT")
+    goodput_share: float | None = _figure(
+        "good", "share of the requests that kept within the limits of TTFT and TPOT", unit=Unit.SHARE
+    )
+    cached_tokens: int | None = _figure(
+        "cached", "prompt tokens that the server took from a cache; the most of any request", unit=Unit.TOKENS
+    )
+    client_lag_ms: float | None = _figure(
+        "client late", "how late the client ran: 99th percentile", unit=Unit.MILLISECONDS
+    )
 
     def __post_init__(self) -> None:
         for name in _SIX_LABELS:

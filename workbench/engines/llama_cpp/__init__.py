@@ -1,0 +1,1 @@
+"""llama.cpp: its server started here, and its benchmark programs."""

@@ -1,0 +1,86 @@
+"""What requests to a server add to a row: the client's clock beside the server's, waiting, concurrency, goodput."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from statistics import fmean, median
+from typing import Any
+
+from workbench.engines.engine import BatchTiming, RequestTiming, SeenByClient, Streams
+from workbench.experiments.engine_settings import EndpointSettings
+from workbench.runs.row import Row
+
+BY_SERVER, BY_CLIENT = "the server's clock", "the client's clock"
+
+
+def with_requests(row: Row, timings: Sequence[RequestTiming]) -> Row:
+    """The row with what its requests showed beyond their two phases; as it is where an engine asks no server."""
+    seen = [timing.seen for timing in timings if timing.seen is not None]
+    return _noted(replace(row, **_seen_columns(seen)), seen) if seen else row
+
+
+def with_streams(row: Row, passes: Sequence[BatchTiming], settings: EndpointSettings) -> Row:
+    """The row with what simultaneous requests showed; as it is where an engine asks no server."""
+    streams = [each.streams for each in passes if each.streams is not None]
+    seen = [timing.seen for each in streams for timing in each.timings if timing.seen is not None]
+    if not seen:
+        return row
+    columns = _seen_columns(seen) | {
+        "total_tokens_per_s": median(map(_decoded_rate, streams)),
+        "output_tokens_per_s": median(sum(_tokens(each)) / each.span_s for each in streams),
+        "mean_streams": fmean(_mean_streams(each) for each in streams),
+        "client_lag_ms": max(each.lag_s for each in streams) * 1e3,
+        "arrivals_per_s": settings.rate,
+    }
+    if settings.ttft_limit_ms is not None or settings.tpot_limit_ms is not None:
+        good = sum(_is_good(each, settings) for each in seen)
+        columns |= {
+            "goodput_share": good / len(seen),
+            "goodput_per_s": good / sum(each.span_s for each in streams),
+        }
+    return _noted(replace(row, **columns), seen, _queued(streams))
+
+
+def _seen_columns(seen: Sequence[SeenByClient]) -> dict[str, Any]:
+    queues = [each.queue_s for each in seen if each.queue_s is not None]
+    cached = [each.cached_tokens for each in seen if each.cached_tokens is not None]
+    return {
+        "timed_by": BY_SERVER if all(each.by_server for each in seen) else BY_CLIENT,
+        "queue_ms": median(queues) * 1e3 if queues else None,
+        "client_ttft_ms": median(each.ttft_s for each in seen) * 1e3,
+        "client_tpot_ms": median(each.tpot_s for each in seen) * 1e3,
+        "end_to_end_ms": median(each.end_s for each in seen) * 1e3,
+        "cached_tokens": max(cached) if cached else None,
+    }
+
+
+def _tokens(streams: Streams) -> list[int]:
+    return [timing.seen.tokens for timing in streams.timings if timing.seen]
+
+
+def _decoded_rate(streams: Streams) -> float:
+    """Tokens after each stream's first, over the time from the first stream's first to the last one's last."""
+    first = min(sent + t.seen.ttft_s for sent, t in zip(streams.sent_s, streams.timings, strict=True) if t.seen)
+    return (sum(_tokens(streams)) - len(streams.timings)) / (streams.span_s - first)
+
+
+def _mean_streams(streams: Streams) -> float:
+    """Requests under way at a moment, on average."""
+    return sum(timing.seen.end_s for timing in streams.timings if timing.seen) / streams.span_s
+
+
+def _is_good(seen: SeenByClient, settings: EndpointSettings) -> bool:
+    """Whether a request kept within both limits, by what its user saw."""
+    ttft, tpot = settings.ttft_limit_ms, settings.tpot_limit_ms
+    return (ttft is None or seen.ttft_s * 1e3 <= ttft) and (tpot is None or seen.tpot_s * 1e3 <= tpot)
+
+
+def _queued(streams: Sequence[Streams]) -> Iterable[str]:
+    slots = next((each.slots for each in streams if each.slots is not None), None)
+    most = max(len(each.timings) for each in streams)
+    if slots is not None and most > slots:
+        yield f"the server runs {slots:,} requests at once: of {most:,} the rest waited"
+
+
+def _noted(row: Row, seen: Sequence[SeenByClient], more: Iterable[str] = ()) -> Row:
+    notes = dict.fromkeys([*(note for each in seen for note in each.notes), *more])
+    return replace(row, flags="; ".join(filter(None, [row.flags, *notes])))
