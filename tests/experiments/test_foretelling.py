@@ -8,6 +8,7 @@ import pytest
 from tests.fakes import a_row, fake_load
 from tests.predictions.cells import TAKEN_AT, UNDER, W, cells_of
 from tests.predictions.test_ledger import predicted_row
+from tests.runs.test_store import a_run
 from workbench.experiments.events import Event, OperationsTimed, PointsForetold, Predicted, Progress, RowMeasured
 from workbench.experiments.foretelling import foretell, predict
 from workbench.experiments.plan import plan
@@ -90,6 +91,7 @@ def test_a_prediction_rests_on_no_row_of_its_own_model_whatever_that_says() -> N
     before = foretold(timer)
     machine = str(this_machine())
     with Store() as store:
+        store.add_run(a_run())
         for _ in range(20):
             row = predicted_row(1000.0, model="smollm2-135m", machine=machine, ttft_median_ms=5000.0)
             store.add_row(row, Samples((5.0,), (1.0,)))

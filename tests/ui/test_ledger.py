@@ -3,6 +3,7 @@
 from textual.widgets import Static
 
 from tests.predictions.test_ledger import predicted_row
+from tests.runs.test_store import a_run
 from tests.ui.driving import an_app, until
 from workbench.hardware.machine import this_machine
 from workbench.runs.row import Samples
@@ -14,6 +15,7 @@ from workbench.ui.widgets.record_table import RecordTable
 async def test_l_shows_the_worst_miss_first_and_how_good_predictions_have_been() -> None:
     machine = str(this_machine())
     with Store() as store:
+        store.add_run(a_run())
         for model, measured in (("smollm2-135m", 10.5), ("qwen3-0.6b", 20.0)):
             store.add_row(predicted_row(measured, model=model, machine=machine), Samples())
     app = an_app()
