@@ -85,7 +85,7 @@ def _times(values: Mapping[str, Any], tokens: int) -> tuple[Times, list[str]]:
     for seconds in (*samples, *told):
         if seconds > MOST_SECONDS or tokens / seconds > MOST_RATE:
             raise NotAFigure(f"{tokens:,} tokens in {seconds:.3g} s can't be")
-    if len(told) == 2 and differs(*told, RATE_SHARE):
+    if len(told) == 2 and differs(told[0], told[1], RATE_SHARE):
         raise NotAFigure(f"its time says {told[0]:.4g} s and its rate {told[1]:.4g} s")
     if not samples:
         return Times(mean_s=told[0]), ["a mean, as the file has no samples: its spread isn't known"]

@@ -157,8 +157,8 @@ class Floors:
             weight_bytes=W,
             cache_bytes=kt,
             flop=int(F),
-            limit=None if B is None else limit(W, kt, F, B * 1e9, C and C.value),
-            experts=expected and expected.value,
+            limit=None if B is None else limit(W, kt, F, B * 1e9, None if C is None else C.value),
+            experts=None if expected is None else expected.value,
             memory_bytes=int(memory_fit.needed(model, longest, size, b).value),
         )
 

@@ -91,9 +91,11 @@ class BatchPane(RunPane):
     def draw(self, live: LiveRun, rows: Sequence[Row]) -> None:
         """Rates over the batch, for each context: its ceiling, measurement, prediction, and where doubling stops."""
         floors = live.predicted.floors if live.predicted else ()
-        ticks = tuple(sorted({float(each.batch) for each in (*floors, *rows)}))
+        ticks = tuple(sorted({*(float(floor.batch) for floor in floors), *(float(row.batch) for row in rows)}))
         stops = {doubling.context: doubling.batch for doubling in doublings(rows) if doubling.stops}
-        contexts = tuple(dict.fromkeys(each.prompt_tokens for each in (*floors, *rows)))
+        contexts = tuple(
+            dict.fromkeys([*(floor.prompt_tokens for floor in floors), *(row.prompt_tokens for row in rows)])
+        )
         each: list[Series] = []
         together: list[Series] = []
         for context in contexts[:MOST_SERIES]:
