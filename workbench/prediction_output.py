@@ -1,12 +1,13 @@
 """How the command line prints predictions: a line a point, and below it how good they have been on this box."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from workbench.experiments.events import Event, OperationsTimed, PointsForetold, Progress
 from workbench.output import Format, note, print_records
 from workbench.predictions.ledger import Accuracy
 from workbench.predictions.prediction import Prediction
-from workbench.quantity import Origin, Quantity, Unit, explain
+from workbench.quantity import Origin, Quantity, Unit, arithmetic, explain
 from workbench.record import headed
 
 
@@ -28,14 +29,14 @@ class PredictedPoint:
     resident_bytes: Quantity | None = headed("peak memory")
 
 
-def predicted_points(
-    model: str, dtype: str, event: PointsForetold, memory: list[Quantity | None]
-) -> list[PredictedPoint]:
+def predicted_points(model: str, dtype: str, event: PointsForetold, memory: Sequence[Quantity]) -> list[PredictedPoint]:
     """The lines of what was foretold, beside the peak memory of each point."""
     lines = []
     for kept, figures, resident in zip(event.points, event.figures, memory, strict=True):
         tpot = figures.tpot
-        timed = tpot and Quantity("share of the time from cells of its own", tpot.timed, Unit.SHARE, Origin.ARITHMETIC)
+        timed = None
+        if tpot is not None:
+            timed = arithmetic("share of the time from cells of its own", tpot.timed, Unit.SHARE)
         lines.append(
             PredictedPoint(
                 model,

@@ -131,8 +131,9 @@ def _pair(
             seconds.append(loaded.request(2, cancel).ttft_s)
         seconds = seconds[1:]
     after = loaded.read_again().value / 1e9
-    figures = (x * 1e3 for x in (found.seconds, found.low_s, found.high_s, median(seconds)))
-    return Pair(name, dtype, phase, context, b, *figures, before, after)
+    predicted_ms, low_ms, high_ms = (x * 1e3 for x in (found.seconds, found.low_s, found.high_s))
+    measured_ms = median(seconds) * 1e3
+    return Pair(name, dtype, phase, context, b, predicted_ms, low_ms, high_ms, measured_ms, before, after)
 
 
 def judge(found: list[Pair]) -> None:

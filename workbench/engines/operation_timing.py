@@ -172,7 +172,7 @@ def _narrow_step(
         return total
 
     for module in network.modules():
-        if isinstance(module, torch.nn.Linear) or module is routed:
+        if isinstance(module, torch.nn.Linear) or (routed is not None and module is routed):
             module.register_forward_hook(evict)
     samples: list[float] = []
     with torch.inference_mode():

@@ -202,7 +202,9 @@ def _in_windows(batches: Iterator[tuple[Timing, ...]], window: TimedWindow) -> I
 
 def predict_point(at: PointPasses, table: Table, W: int, ledger: Sequence[Entry], model: str) -> PointPrediction:
     """Both times of a point, their intervals as wide as other models' misses."""
-    ttft = at.prefill and predicted(at.prefill, table, W, spread(ledger, Phase.PREFILL, model))
+    ttft = None
+    if at.prefill is not None:
+        ttft = predicted(at.prefill, table, W, spread(ledger, Phase.PREFILL, model))
     return PointPrediction(ttft, predicted(at.step, table, W, spread(ledger, Phase.DECODE, model)))
 
 

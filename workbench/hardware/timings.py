@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
-from math import exp, log, prod
+from math import dist, exp, log, prod
 from statistics import median
 
 NEIGHBOURS = 6
@@ -145,7 +145,7 @@ class Table:
 def _distance(operation: Operation, working_bytes: int, cell: Timing) -> float:
     """How unlike a cell is: the length of the difference of the logarithms of what a time depends on."""
     here, there = _coordinates(operation, working_bytes), _coordinates(cell.operation, cell.working_bytes)
-    return sum((log(x) - log(y)) ** 2 for x, y in zip(here, there, strict=True)) ** 0.5
+    return dist([log(x) for x in here], [log(x) for x in there])
 
 
 def _coordinates(operation: Operation, working_bytes: int) -> Sequence[float]:
