@@ -6,6 +6,7 @@ from typing import Any
 
 from workbench.engines.engine import BatchTiming, BoxRates, EngineLabels, PointError, RequestTiming
 from workbench.engines.torch_engine import TorchModel, load
+from workbench.experiments.gap.floors import SlowMemory
 from workbench.experiments.gap.parts import Dissection
 from workbench.experiments.gap.variant import Variant, VariantRun
 from workbench.experiments.plan import LoadPlan
@@ -88,6 +89,10 @@ class SlicedModel:
     def dissect(self, tokens: int, batch: int, seed: int, *, prefill: bool, cancel: CancelToken) -> Dissection:
         """A slice isn't taken apart."""
         raise PointError("slices can't be taken apart: run the model whole")
+
+    def slow_memory(self) -> SlowMemory | None:
+        """As `TorchModel.slow_memory`."""
+        return self._larger.slow_memory()
 
     def variant(self, variant: Variant, tokens: int, batch: int, prompt_tokens: int, cancel: CancelToken) -> VariantRun:
         """A slice has no variants."""
