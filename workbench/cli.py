@@ -284,12 +284,13 @@ def _add_probe(commands: Commands) -> None:
 
 def _add_sweep(commands: Commands) -> None:
     sweep = _command(commands, "sweep", _lazy("sweeps", "sweep"), "time prefill and decode apart over prompt lengths")
-    _add_model(sweep)
+    _add_model_or_server(sweep)
     sweep.add_argument("--prompts", type=_points, metavar="LIST", help="prompt lengths, as in 1,16,64,256,1024,4096")
     _add_layers(sweep)
     sweep.add_argument("--new-tokens", type=int, default=17, metavar="N", help="output tokens of each request")
     _add_repeats(sweep, "auto", "of each prompt length: a fixed count, or auto (the default): until it is precise")
     _add_loading(sweep)
+    _add_engine(sweep)
 
 
 def _add_layers(command: argparse.ArgumentParser) -> None:
@@ -341,7 +342,7 @@ def _add_batch(commands: Commands) -> None:
         "step instead."
     )
     batch = _command(commands, "batch", _lazy("sweeps", "batch"), about, columns)
-    _add_model(batch)
+    _add_model_or_server(batch)
     batch.add_argument(
         "--contexts", "--context", type=_points, metavar="LIST", help="tokens each sequence holds, as in 2,256"
     )
@@ -355,6 +356,12 @@ def _add_batch(commands: Commands) -> None:
         "--contexts-mixed", action="store_true", help="sequences of unequal length, about a context as their mean"
     )
     _add_loading(batch)
+    server = _add_engine(batch)
+    server.add_argument(
+        "--rate", type=positive, metavar="R", help="requests a second, as they arrive; default all of a batch at once"
+    )
+    server.add_argument("--ttft-limit", type=positive, metavar="MS", help="a request is good up to this TTFT")
+    server.add_argument("--tpot-limit", type=positive, metavar="MS", help="and up to this time per output token")
 
 
 def _add_gap(commands: Commands) -> None:
@@ -400,6 +407,38 @@ def _add_gap(commands: Commands) -> None:
     )
     gap.add_argument("--slow", type=positive, metavar="GBPS", help="GB/s of that slower memory")
     _add_loading(gap)
+
+
+def _add_engine(command: argparse.ArgumentParser) -> Any:
+    """Which engine runs the model, and what is set for each; returns the group of a server's options."""
+    command.add_argument(
+        "--engine",
+        metavar="NAME",
+        help="transformers (the default), llama.cpp (a GGUF as it is quantised), llama-bench, or endpoint",
+    )
+    llama_cpp = command.add_argument_group("llama.cpp (--engine llama.cpp, or llama-bench)")
+    llama_cpp.add_argument(
+        "--llama-bench", metavar="PATH", help="llama-bench, or the folder it and llama-batched-bench are in"
+    )
+    llama_cpp.add_argument("--batch-tokens", type=int, metavar="N", help="tokens of a batch; default 2048")
+    llama_cpp.add_argument("--micro-batch-tokens", type=int, metavar="N", help="computed at once; default 512")
+    llama_cpp.add_argument("--cache-type-k", metavar="TYPE", help="of the cache's keys: f16 (the default), q8_0 …")
+    llama_cpp.add_argument("--cache-type-v", metavar="TYPE", help="of its values")
+    llama_cpp.add_argument("--gpu-layers", type=int, metavar="N", help="on an accelerator; default llama.cpp's own")
+    server = command.add_argument_group("a server that speaks the OpenAI API (MODEL is its name there)")
+    server.add_argument("--endpoint", metavar="URL", help="its address; the key is WORKBENCH_API_KEY or --ask-key")
+    server.add_argument("--ask-key", action="store_true", default=None, help="ask for the key, which is kept nowhere")
+    server.add_argument("--api", metavar="NAME", help="completions or chat; default completions where it has them")
+    server.add_argument("--model-behind", metavar="MODEL", help="the folder, file or preset it serves, for the ceiling")
+    server.add_argument(
+        "--hardware", metavar="NAME", help="the device of `workbench presets` it runs on, for the ceiling"
+    )
+    server.add_argument("--devices", type=int, metavar="N", help="so many of them, whose bandwidths add")
+    server.add_argument("--cache-type", metavar="TYPE", help="element type of its cache; default float16")
+    server.add_argument(
+        "--timeout", type=positive, metavar="S", help="of silence until a request has failed; default 60"
+    )
+    return server
 
 
 def _add_loading(command: argparse.ArgumentParser) -> None:
@@ -487,6 +526,11 @@ def _add_import(action: argparse.ArgumentParser) -> None:
 
 def _add_model(command: argparse.ArgumentParser) -> None:
     command.add_argument("model", metavar="MODEL", help=MODEL_HELP)
+
+
+def _add_model_or_server(command: argparse.ArgumentParser) -> None:
+    about = f"{MODEL_HELP}; with --endpoint its name there, default the first it lists"
+    command.add_argument("model", metavar="MODEL", nargs="?", help=about)
 
 
 def _add_cache_type(command: argparse.ArgumentParser) -> None:

@@ -6,8 +6,10 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from types import FrameType
 
+from workbench.engines.endpoint.key import Key
 from workbench.engines.engine import load_engine, load_transformers
 from workbench.errors import StoreError, WorkbenchError
 from workbench.experiments.batch import batch_sweep
@@ -43,14 +45,17 @@ KEPT = (
 )
 
 
-def run_sweeps(settings: Sequence[SweepSettings | BatchSettings], chosen: Format) -> int:
-    """Run each sweep in turn, over prompt lengths or batches, and print its rows; returns the exit code."""
+def run_sweeps(settings: Sequence[SweepSettings | BatchSettings], chosen: Format, key: Key | None = None) -> int:
+    """Run each sweep in turn, over prompt lengths or batches, and print its rows; returns the exit code.
+
+    `key` is that of an endpoint, where a person has typed one.
+    """
     plans = [_plan(one) for one in settings]
     runner = Runner(Store)
     printer = _Printer(chosen)
     code = 0
     for planned in plans:
-        code = max(code, _run(planned, runner, printer))
+        code = max(code, _run(planned, runner, printer, key=key))
         if code > FAILED_EXIT:
             break
     printer.end()
@@ -138,7 +143,13 @@ def _plan(settings: SweepSettings | BatchSettings) -> Plan | BatchPlan:
     return plan(settings) if isinstance(settings, SweepSettings) else plan_batch(settings)
 
 
-def _run(planned: Plan | BatchPlan, runner: Runner, printer: "_Printer", earlier: Earlier | None = None) -> int:
+def _run(
+    planned: Plan | BatchPlan,
+    runner: Runner,
+    printer: "_Printer",
+    earlier: Earlier | None = None,
+    key: Key | None = None,
+) -> int:
     window = TimedWindow()
     printer.begin(planned, () if earlier is None else earlier.rows)
 
@@ -146,7 +157,7 @@ def _run(planned: Plan | BatchPlan, runner: Runner, printer: "_Printer", earlier
         printer.end()
         printer.mark_interrupted()
 
-    load = load_transformers if planned.settings.engine == TRANSFORMERS else load_engine
+    load = load_transformers if planned.settings.engine == TRANSFORMERS else partial(load_engine, key=key)
     experiment = _experiment(planned, load, window, earlier)
     code = _drive(experiment, runner, printer.show, left_behind, lambda: KEPT)
     if code:

@@ -6,6 +6,7 @@ import sys
 from typing import Any
 
 from workbench.ceilings.split import slow_share
+from workbench.commands.engine_options import asked_key, engine_settings
 from workbench.errors import SettingsError
 from workbench.experiments.gap.perturbation import perturbations
 from workbench.experiments.gap.verdict import with_verdict
@@ -42,9 +43,10 @@ def probe(options: argparse.Namespace) -> int:
 
 def sweep(options: argparse.Namespace) -> int:
     """A sweep of each kind of weights asked for."""
+    engine = engine_settings(options)
     settings = [
         SweepSettings(
-            model=options.model,
+            **engine,
             layers=options.layers,
             weights=weights,
             prompts=SweepSettings.prompts if options.prompts is None else options.prompts,
@@ -59,14 +61,15 @@ def sweep(options: argparse.Namespace) -> int:
         )
         for weights in options.weights
     ]
-    return run_sweeps(settings, options.format)
+    return run_sweeps(settings, options.format, asked_key(options))
 
 
 def batch(options: argparse.Namespace) -> int:
     """A batch sweep of each kind of weights asked for."""
+    engine = engine_settings(options)
     settings = [
         BatchSettings(
-            model=options.model,
+            **engine,
             layers=options.layers,
             weights=weights,
             contexts=BatchSettings.contexts if options.contexts is None else options.contexts,
@@ -79,7 +82,7 @@ def batch(options: argparse.Namespace) -> int:
         )
         for weights in options.weights
     ]
-    return run_sweeps(settings, options.format)
+    return run_sweeps(settings, options.format, asked_key(options))
 
 
 def _repeated(options: argparse.Namespace) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from workbench.engines.endpoint.key import Key
 from workbench.experiments.gap.floors import SlowMemory
 from workbench.experiments.gap.parts import Dissection
 from workbench.experiments.gap.variant import Variant, VariantRun
@@ -183,13 +184,16 @@ def load_transformers(planned: LoadPlan, cancel: CancelToken) -> LoadedModel:
     return load(planned, cancel)
 
 
-def load_engine(planned: LoadPlan, cancel: CancelToken) -> LoadedModel:
-    """Make the plan's engine ready, in the thread that measures; each is imported when it is asked for."""
+def load_engine(planned: LoadPlan, cancel: CancelToken, key: Key | None = None) -> LoadedModel:
+    """Make the plan's engine ready, in the thread that measures; each is imported when it is asked for.
+
+    `key` is an endpoint's, None for that of the environment.
+    """
     match planned.settings.engine:
         case "endpoint":
             from workbench.engines.endpoint.endpoint_model import load_endpoint
 
-            return load_endpoint(planned, cancel)
+            return load_endpoint(planned, cancel, key)
         case "llama.cpp":
             from workbench.engines.llama_cpp.embedded import load_llama_cpp
 

@@ -195,6 +195,7 @@ def measured_run(
                 predictions = yield from foretell(planned, run.run_id, asked, Store, window, cancel)
             yield Progress(planned.loading_words)
             loaded = load(planned, cancel)
+            window.engine_process = loaded.labels.host.process
             cancel.check()
             if earlier is not None:
                 check_same_labels(earlier, loaded.labels)
@@ -209,6 +210,7 @@ def measured_run(
         except Cancelled:
             status, note = RunStatus.INTERRUPTED, stopped(planned, rows)
         finally:
+            window.engine_process = None
             if loaded is not None:
                 memory = _freed(loaded)
         yield Finished(run, status, figures(rows), note, memory)

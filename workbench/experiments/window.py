@@ -5,7 +5,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -62,6 +62,7 @@ class TimedWindow:
     def __init__(self, settle: Callable[[], None] = lambda: None, standing: Callable[[], Standing] = standing) -> None:
         self.settle = settle
         self._standing = standing
+        self.engine_process: int | None = None
         self._open = threading.Event()
         self._opened_at = 0.0
         self.altogether = Disturbance()
@@ -84,11 +85,11 @@ class TimedWindow:
         gc.disable()
         self._opened_at = time.monotonic()
         self._open.set()
-        before, stood = _reading(), self._standing()
+        before, stood = _reading(self.engine_process), self._standing()
         try:
             yield
         finally:
-            after, stands = _reading(), self._standing()
+            after, stands = _reading(self.engine_process), self._standing()
             self._open.clear()
             if collecting:
                 gc.enable()
@@ -105,13 +106,24 @@ class _Reading:
     box_busy_s: float
 
 
-def _reading() -> _Reading:
+def _reading(engine_process: int | None) -> _Reading:
     return _Reading(
         wall_s=time.monotonic(),
         instrument_cpu_s=_instrument_cpu_seconds(),
-        process_cpu_s=time.process_time(),
+        process_cpu_s=time.process_time() + _engine_cpu_seconds(engine_process),
         box_busy_s=sum(busy_and_stolen(psutil.cpu_times())),
     )
+
+
+def _engine_cpu_seconds(process: int | None) -> float:
+    """CPU time of an engine's processes: those that have ended, and the one that runs; none of it is other load."""
+    ended = os.times()
+    seconds = ended.children_user + ended.children_system
+    if process is not None:
+        with suppress(psutil.Error):
+            used = psutil.Process(process).cpu_times()
+            seconds += used.user + used.system
+    return seconds
 
 
 def _instrument_cpu_seconds() -> float | None:
