@@ -1,5 +1,8 @@
 """Changes that can be made to a pass here and now: what each should save by the ladder, and what it does when tried."""
 
+import os
+import shutil
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
@@ -23,6 +26,7 @@ VARIANTS: Mapping[str, Variant] = {
     "float16": Variant(dtype="float16"),
     "float32": Variant(dtype="float32"),
     "int8-weights": Variant(stored=Stored.INT8),
+    "int8-products": Variant(stored=Stored.INT8_PRODUCTS),
     "preallocated-cache": Variant(cache=Cache.PREALLOCATED),
     "eager-attention": Variant(attention="eager"),
     "compiled": Variant(compiled=True, cache=Cache.PREALLOCATED),
@@ -73,10 +77,22 @@ def levers(ladder: Ladder, dtype: str, threads: int, gemv: GemvRate, *, forced: 
 
 
 def _changes(variant: Variant, dtype: str, threads: int) -> bool:
-    """Whether it differs from what is loaded; the greater dtype is no lever unless it is asked for."""
+    """Whether it can be had and differs from what is loaded; the greater dtype is no lever unless it is asked for."""
     if variant.dtype is not None and DTYPE_BYTES[variant.dtype] >= DTYPE_BYTES[dtype]:
         return False
+    if variant.compiled and without_compiler():
+        return False
     return not (variant.threads is not None and variant.threads >= threads)
+
+
+def without_compiler() -> str:
+    """Why nothing can be compiled here; empty where the C++ compiler that torch would call is at hand."""
+    name = os.environ.get("CXX") or {"darwin": "clang++", "win32": "cl"}.get(sys.platform, "g++")
+    if shutil.which(name):
+        return ""
+    return (
+        f"compiled is no lever here: torch.compile needs {name}, which isn't found; install it, or name another in CXX"
+    )
 
 
 def _lever(name: str, variant: Variant, ladder: Ladder, dtype: str, threads: int, gemv: GemvRate) -> Lever:
@@ -88,7 +104,7 @@ def _lever(name: str, variant: Variant, ladder: Ladder, dtype: str, threads: int
 
 def _predicted(variant: Variant, ladder: Ladder, dtype: str, gemv: GemvRate) -> tuple[float | None, str]:
     weights_s = part_seconds(ladder, Part.WEIGHTS) + part_seconds(ladder, Part.HEAD)
-    if variant.dtype is not None or variant.stored is Stored.INT8:
+    if variant.dtype is not None or variant.stored is not Stored.AS_LOADED:
         if ladder.phase == PREFILL:
             return None, "a prefill's products are bound by operations, and the rates of the two forms are not compared"
         to = variant.dtype or "int8"

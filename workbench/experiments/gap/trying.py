@@ -9,7 +9,7 @@ from statistics import median
 from workbench.engines.engine import PointError
 from workbench.experiments.events import Event, LadderMeasured, Progress
 from workbench.experiments.gap.gap_plan import GapPlan
-from workbench.experiments.gap.levers import ALL, Lever, Trial, combined, levers, tried, try_variant
+from workbench.experiments.gap.levers import ALL, Lever, Trial, combined, levers, tried, try_variant, without_compiler
 from workbench.experiments.gap.variant import AS_LOADED, Variant, VariantRun
 from workbench.experiments.measured_run import MeasuredRun
 from workbench.experiments.settings import Weights
@@ -95,7 +95,7 @@ def make_ready(sweep: MeasuredRun[GapPlan], variant: Variant) -> VariantRun:
 def try_levers(sweep: MeasuredRun[GapPlan], ladder: Ladder, names: Sequence[str]) -> Iterator[Event]:
     """Try the levers of these names, or all that should save something: the predictions first, then each measured."""
     chosen = _levers(sweep, ladder, () if ALL in names else names)
-    ladder = replace(ladder, levers=tuple(lever.untried for lever in chosen), fastest=None)
+    ladder = _untried(ladder, chosen)
     yield LadderMeasured(sweep.run.run_id, ladder)
     if not chosen:
         return
@@ -121,7 +121,7 @@ def find_fastest(
     """
     began = clock()
     chosen = sorted(_levers(sweep, ladder, ()), key=lambda lever: lever.variant.compiled)
-    ladder = replace(ladder, levers=tuple(lever.untried for lever in chosen), fastest=None)
+    ladder = _untried(ladder, chosen)
     yield LadderMeasured(sweep.run.run_id, ladder)
     with bench(sweep, ladder, clock) as on:
 
@@ -148,7 +148,7 @@ def find_fastest(
         best = useful[0].variant if useful else AS_LOADED
         for lever in useful[1:]:
             variant = combined([best, lever.variant])
-            if variant in on.trials or not fits(variant):
+            if not best.goes_with(lever.variant) or variant in on.trials or not fits(variant):
                 continue
             sweep.cancel.check()
             yield _progress(sweep, f"trying {variant}", len(on.trials) + 1, len(chosen) + len(useful) - 1, left_s())
@@ -176,6 +176,13 @@ def _levers(sweep: MeasuredRun[GapPlan], ladder: Ladder, names: Sequence[str]) -
         return None if rate is None else rate.value
 
     return levers(ladder, labels.dtype, labels.threads, gemv, forced=names)
+
+
+def _untried(ladder: Ladder, chosen: Sequence[Lever]) -> Ladder:
+    """The ladder with the predictions alone, and why what needs a compiler is left out where there is none."""
+    notes = tuple(note for note in (without_compiler(),) if note and note not in ladder.notes)
+    predictions = tuple(lever.untried for lever in chosen)
+    return replace(ladder, levers=predictions, fastest=None, notes=(*ladder.notes, *notes))
 
 
 def _tried(on: Bench, lever: Lever) -> LeverTried:

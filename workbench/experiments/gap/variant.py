@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Protocol
+from typing import Any, Protocol
 
 RMS_BOUND = 0.10
 CHOICE_BOUND = 0.25
@@ -17,10 +17,11 @@ class Cache(StrEnum):
 
 
 class Stored(StrEnum):
-    """How the weights of linear layers are held."""
+    """How the weights of linear layers are held; for products in int8 their inputs are rounded to 8 bits as well."""
 
     AS_LOADED = "as loaded"
     INT8 = "int8"
+    INT8_PRODUCTS = "int8 products"
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class Variant:
     def __str__(self) -> str:
         words = [
             self.dtype or "",
-            "int8 weights" if self.stored is Stored.INT8 else "",
+            {Stored.AS_LOADED: "", Stored.INT8: "int8 weights", Stored.INT8_PRODUCTS: "int8 products"}[self.stored],
             "preallocated cache" if self.cache is Cache.PREALLOCATED else "",
             f"{self.attention} attention" if self.attention else "",
             "compiled" if self.compiled else "",
@@ -50,8 +51,17 @@ class Variant:
 
     def with_change(self, other: "Variant") -> "Variant":
         """This one with everything that `other` changes."""
-        changed = {name: value for name, value in vars(other).items() if value != getattr(AS_LOADED, name)}
-        return replace(self, **changed)
+        return replace(self, **other.changes)
+
+    @property
+    def changes(self) -> dict[str, Any]:
+        """What it sets other than as loaded."""
+        return {name: value for name, value in vars(self).items() if value != getattr(AS_LOADED, name)}
+
+    def goes_with(self, other: "Variant") -> bool:
+        """Whether both can be had at once: whether neither sets what the other sets otherwise."""
+        ours, theirs = self.changes, other.changes
+        return all(ours[name] == theirs[name] for name in ours.keys() & theirs.keys())
 
 
 AS_LOADED = Variant()
