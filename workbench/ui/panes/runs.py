@@ -180,6 +180,11 @@ class RunsPane(Vertical):
         if (run := self.selected) is not None:
             self._unowned(run, lambda: self.post_message(self.Resumed(run.run_id)))
 
+    def action_ladder(self) -> None:
+        """Show where the time of the run under the cursor went, as far as its rows say."""
+        if (run := self.selected) is not None:
+            self.post_message(self.Explained(run.run_id))
+
     def action_delete(self) -> None:
         """Take the run under the cursor out of the store, once that is confirmed."""
         if (run := self.selected) is not None:
