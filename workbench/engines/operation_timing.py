@@ -44,9 +44,9 @@ FEW_LAYERS, MORE_LAYERS = 2, 6
 NARROW_STEPS = 24
 LEAST_S = 1e-7
 """What the framework takes at least: the difference of two times may come to nothing."""
-EVICTED_BYTES = 6_000_000
-"""Read after each of a narrow network's products, so that code and small tensors are as cold as wide weights leave
-them: more than a core's own caches hold."""
+EVICTED_BYTES = 16_000_000
+"""The most that is read after one of a narrow network's products, where its wide one would have read as much, so that
+code and small tensors are as cold as that leaves them."""
 WIDE = (Task.PRODUCT, Task.EXPERTS)
 """What reads weights."""
 EXPERTS_WEIGHTS = "gate_up_proj"
@@ -152,18 +152,26 @@ def _narrow_step(
     routed = _routed_module(network)
     bench = OperationBench(device, dtype, EVICTED_BYTES, under.threads, synchronise, routed)
     step = decode_step(narrow_model(model, network, layers), narrow.CONTEXT)
+    # The bytes that the model's own products would bring in, in the order of a layer's, to be read after the narrow.
+    read = [
+        min(EVICTED_BYTES, int(operation.amount) * dtype.itemsize)
+        for operation in decode_step(model, narrow.CONTEXT).layers[0]
+        if operation.task in WIDE
+    ]
     evicted = torch.full((EVICTED_BYTES // FLOAT32_BYTES,), 0.5, device=device)
-    spent = 0.0
+    spent, products = 0.0, 0
 
     def evict(*_: object) -> None:
-        nonlocal spent
+        nonlocal spent, products
         start = time.perf_counter()
-        evicted.sum()
+        evicted[: read[products % len(read)] // FLOAT32_BYTES].sum()
         synchronise()
+        products += 1
         spent += time.perf_counter() - start
 
     def operations_s() -> float:
-        total = 0.0
+        nonlocal products
+        total, products = 0.0, 0
         for operations in (*step.layers, step.ends):
             for operation in operations:
                 total += sum(bench.seconds((operation,)).values())
@@ -182,7 +190,7 @@ def _narrow_step(
         cache, token = out[name], ids[:, :1]
         for number in range(NARROW_STEPS + 2):
             cancel.check()
-            spent, start = 0.0, time.perf_counter()
+            spent, products, start = 0.0, 0, time.perf_counter()
             out = network(input_ids=token, use_cache=True, **{name: cache})
             token = out.logits[:, -1:].argmax(-1)
             synchronise()
