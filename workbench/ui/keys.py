@@ -53,6 +53,6 @@ def _keys_of_runs(runs: RunTable, busy: bool) -> list[str]:
         keys.append("c compare")
     if runs.resumable and not busy:
         keys.append("u resume")
-    # In 80 columns there is no room for both, nor for the first beside a key of the run.
-    is_plain = not busy and keys[-1:] in ([], ["space mark"])
-    return [*keys, "/ filter", "i import" if is_plain else "1 setup", "? help", "q quit"]
+    # In 80 columns there is room for one more key at most.
+    more = ["i import"] if not busy and keys[-1:] in ([], ["space mark"]) else []
+    return [*keys, "/ filter", *more, "? help", "q quit"]
