@@ -36,9 +36,9 @@ FREE_SHARE = 0.4
 PASS_S = 0.25
 """A pass over the operations is made of as many layers as take about so long, LEAST_LAYERS at least."""
 LEAST_LAYERS = 2
-PASSES, LEAST_PASSES = 7, 3
+PASSES, LEAST_PASSES, FEW_PASSES = 7, 3, 2
 PASSES_S = 1.2
-"""After so many seconds LEAST_PASSES are enough."""
+"""After so many seconds LEAST_PASSES are enough, and FEW_PASSES of layers that take longer than PASS_S each."""
 FEW_LAYERS, MORE_LAYERS = 2, 6
 """Layers of the two narrow networks whose difference is what a layer costs the framework."""
 NARROW_STEPS = 24
@@ -109,16 +109,18 @@ def _passes(bench: OperationBench, timed: Pass, cancel: CancelToken) -> Mapping[
     bench.seconds(layers[0])
     one = bench.seconds(layers[0])
     layer_s = sum(one[operation] for operation in layers[0] if operation in one)
-    most = max(LEAST_LAYERS, int(PASS_S / max(layer_s, 1e-6)))
+    is_long = layer_s > PASS_S
+    most = 1 if is_long else max(LEAST_LAYERS, int(PASS_S / max(layer_s, LEAST_S)))
     taken = [operation for layer in layers[:most] for operation in layer] + list(timed.ends)
     found: dict[Operation, list[float]] = {}
-    for number in range(PASSES + 1):
+    # Of a layer that takes so long both runs above have warmed everything.
+    for number in range(1 if is_long else 0, PASSES + 1):
         cancel.check()
         seconds = bench.seconds(taken)
         if number:
             for operation, each in seconds.items():
                 found.setdefault(operation, []).append(each)
-        if number >= LEAST_PASSES and time.perf_counter() - begun > PASSES_S:
+        if number >= (FEW_PASSES if is_long else LEAST_PASSES) and time.perf_counter() - begun > PASSES_S:
             break
     return found
 
