@@ -1,6 +1,7 @@
 """The Gap pane on an engine whose parts take known times: rungs, verdict, stopping, failing and kept ladders."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 from textual.pilot import Pilot
 
 from tests.fakes import FAKE_PARTS_S, FakeModel, FakePass, fake_load
+from tests.runs.test_row_ladder import a_step
 from tests.ui.driving import SIZES, finished, message, shown, until
 from workbench.experiments.gap import fresh
 from workbench.experiments.gap import gap as gap_experiment
@@ -18,7 +20,8 @@ from workbench.experiments.plan import LoadPlan
 from workbench.experiments.settings import GapSettings, SweepSettings
 from workbench.runner import CancelToken
 from workbench.runs.export import ladder_csv_text
-from workbench.runs.run import RunStatus
+from workbench.runs.row import PREFILL_DECODE, Samples
+from workbench.runs.run import Run, RunStatus
 from workbench.runs.store import Store
 from workbench.ui.app import WorkbenchApp
 from workbench.ui.live_run import LiveRun
@@ -381,3 +384,23 @@ async def test_f_searches_the_combinations_of_the_pass_shown() -> None:
         assert isinstance(app.live.settings, GapSettings)
         assert app.live.settings.fastest_within == 300.0
         assert shown(app, "#gap-fastest").startswith("Fastest: ")
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_g_in_the_runs_pane_shows_the_ladder_of_a_runs_rows(size: tuple[int, int]) -> None:
+    with Store() as store:
+        store.add_run(Run("rows", PREFILL_DECODE, "2026-01-01T00:00:00Z", "a model", "a box"))
+        for n in (16, 256, 1024, 4096):
+            store.add_row(replace(a_step(n), run_id="rows", kind=PREFILL_DECODE), Samples())
+        store.end_run("rows", RunStatus.FINISHED)
+    app = a_gap_app()
+    async with app.run_test(size=size) as pilot:
+        await pilot.press("6", "g")
+        await until(pilot, lambda: bool(table(app).row_count))
+        names = [line[0] for line in lines(app)]
+        assert names[0] == "ceiling"
+        assert names[1].startswith("fixed cost")
+        assert names[-1] == "measured"
+        assert "can't tell" in shown(app, "#gap-notes")
+        assert shown(app, "#gap-progress").startswith("finished · from its rows")
+        assert table(app).virtual_size.width <= table(app).size.width
