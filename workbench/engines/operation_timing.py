@@ -41,7 +41,7 @@ PASSES_S = 1.2
 """After so many seconds LEAST_PASSES are enough, and FEW_PASSES of layers that take longer than PASS_S each."""
 FEW_LAYERS, MORE_LAYERS = 2, 6
 """Layers of the two narrow networks whose difference is what a layer costs the framework."""
-NARROW_STEPS = 24
+NARROW_STEPS, NARROW_WARM_UPS = 36, 6
 LEAST_S = 1e-7
 """What the framework takes at least: the difference of two times may come to nothing."""
 EVICTED_BYTES = 16_000_000
@@ -190,7 +190,7 @@ def _narrow_step(
         out = network(input_ids=ids, use_cache=True)
         name = "cache" if "cache" in out else "past_key_values"
         cache, token = out[name], ids[:, :1]
-        for number in range(NARROW_STEPS + 2):
+        for number in range(NARROW_STEPS + NARROW_WARM_UPS):
             cancel.check()
             spent, products, start = 0.0, 0, time.perf_counter()
             out = network(input_ids=token, use_cache=True, **{name: cache})
@@ -198,7 +198,7 @@ def _narrow_step(
             synchronise()
             whole = time.perf_counter() - start - spent
             alone = operations_s()
-            if number >= 2:
+            if number >= NARROW_WARM_UPS:
                 samples.append(whole - alone)
     third = len(samples) // 3
     return [median(samples[i * third : (i + 1) * third]) for i in range(3)]
