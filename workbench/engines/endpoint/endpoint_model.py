@@ -197,6 +197,10 @@ class EndpointModel(TimedOnly):
         server = paged if answer.server == NO_TIMES and paged is not None else answer.server
         prefill_s = answer.ttft_s if server.prefill_s is None else server.prefill_s
         decode_s = answer.last_s - answer.first_s
+        if decode_s <= 0:
+            raise PointError(
+                f"all {answer.tokens:,} tokens came at one moment: the server, or a proxy before it, does not stream"
+            )
         queue_s = server.queue_s
         if queue_s is None and server.prefill_s is not None:
             queue_s = max(0.0, answer.ttft_s - server.prefill_s)
