@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
-from workbench.engines.engine import load_transformers
+from workbench.engines.engine import load_engine, load_transformers
 from workbench.experiments.batch_plan import BatchPlan
+from workbench.experiments.engine_settings import TRANSFORMERS
 from workbench.experiments.events import Event, OperationsTimed, PointsForetold, Progress
 from workbench.experiments.plan import LoadPlan, Plan, middle_context
 from workbench.experiments.settings import RunSettings
@@ -66,9 +67,10 @@ class TransformersTimer:
         yield from operation_timing.time_operations(settings, model, passes, cancel)
 
 
-def timer_of(load: object) -> OperationTimer | None:
+def timer_of(load: object, settings: RunSettings) -> OperationTimer | None:
     """Who times the operations of what is loaded so; None where nobody can."""
-    return TransformersTimer() if load is load_transformers else None
+    is_known = load in (load_transformers, load_engine) and settings.engine == TRANSFORMERS
+    return TransformersTimer() if is_known else None
 
 
 @dataclass(frozen=True)

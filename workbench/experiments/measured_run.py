@@ -191,7 +191,7 @@ def measured_run(
         status, note, memory = RunStatus.FINISHED, "", ""
         try:
             predictions = NONE_MADE
-            if (asked := timer or timer_of(load)) is not None:
+            if (asked := timer or timer_of(load, planned.settings)) is not None:
                 predictions = yield from foretell(planned, run.run_id, asked, Store, window, cancel)
             yield Progress(planned.loading_words)
             loaded = load(planned, cancel)

@@ -10,7 +10,7 @@ from textual.drivers.linux_driver import LinuxDriver
 from textual.timer import Timer
 from textual.widgets import Input, Static
 
-from workbench.engines.engine import load_transformers
+from workbench.engines.engine import load_engine
 from workbench.errors import WorkbenchError
 from workbench.experiments.events import Event, Started
 from workbench.experiments.measured_run import Load
@@ -55,7 +55,7 @@ class MeasuringApp(App[int]):
     def __init__(
         self,
         settings: SweepSettings,
-        load: Load = load_transformers,
+        load: Load = load_engine,
         track: Track | None = None,
         runner: Runner | None = None,
     ) -> None:

@@ -3,7 +3,7 @@
 import os
 import sys
 
-from workbench.engines.engine import load_transformers
+from workbench.engines.engine import load_engine
 from workbench.experiments.measured_run import Load
 from workbench.experiments.settings import SweepSettings
 from workbench.paths import log_file
@@ -16,7 +16,7 @@ from workbench.ui.terminal_fit import doubtful_characters
 RUNNER_WAIT_S = 1.0
 
 
-def run_app(settings: SweepSettings, load: Load = load_transformers, track: Track | None = None) -> int:
+def run_app(settings: SweepSettings, load: Load = load_engine, track: Track | None = None) -> int:
     """Open the app and return its exit code; the process ends here where a layer outlasts the wait.
 
     `track` is the one opened on, where it is none of the presets' own.

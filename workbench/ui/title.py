@@ -2,12 +2,12 @@
 
 from rich.cells import cell_len, set_cell_size
 
+from workbench.experiments.engine_settings import TRANSFORMERS
 from workbench.experiments.settings import SweepSettings
 from workbench.hardware.machine import Machine
 from workbench.ui.live_run import LiveRun
 
 NAME = "Inference Workbench"
-ENGINE = "transformers"
 PANES = (
     ("1", "Setup", "setup"),
     ("2", "Ceiling", "ceiling"),
@@ -37,7 +37,8 @@ def labels(settings: SweepSettings, live: LiveRun | None) -> tuple[str, ...]:
         row = live.rows[-1]
         return row.model, row.dtype, row.engine, row.device
     chosen = settings if live is None or live.over else live.settings
-    return chosen.model.rpartition("/")[2], chosen.dtype, ENGINE, chosen.device
+    dtype = (chosen.dtype,) if chosen.engine == TRANSFORMERS else ()
+    return chosen.model.rpartition("/")[2], *dtype, chosen.engine, chosen.device
 
 
 def tab_line(pane: str) -> str:

@@ -143,6 +143,9 @@ class EndpointModel(TimedOnly):
         answers, lag_s = self.exchanged(prompts, new_tokens, arrivals, cancel)
         after = None if before is None else self._metrics(cancel)
         paged = None if before is None or after is None else times_between(before, after, len(answers))
+        if paged is not None and len(answers) > 1:
+            # A mean of all would pass for the figure of each, and hide how far they lie apart.
+            paged = ServerTimes(queue_s=paged.queue_s)
         timings = [
             self._timing(answer, prompt, new_tokens, paged) for answer, prompt in zip(answers, prompts, strict=True)
         ]

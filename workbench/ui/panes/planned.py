@@ -1,8 +1,8 @@
 """A plan in words: what one token reads, what memory it takes, and how long the sweep is."""
 
 from workbench.errors import MemoryRefused
+from workbench.experiments.engine_settings import TRANSFORMERS
 from workbench.experiments.plan import Plan, check_before_loading
-from workbench.models.model import DTYPE_BYTES
 from workbench.quantity import Unit, format_duration, format_number, format_value
 
 LABEL_WIDTH = 13
@@ -10,13 +10,15 @@ LABEL_WIDTH = 13
 
 def plan_lines(planned: Plan) -> list[str]:
     """The model as it will be resident, and the memory of the sweep, one figure a line."""
-    model, need = planned.resident, planned.need
-    k = (model.kv_elements_read(1) - model.kv_elements_read(0)) * DTYPE_BYTES[planned.settings.dtype]
+    model, need, settings = planned.resident, planned.need, planned.settings
+    if not settings.is_told:
+        return [f"whatever {settings.endpoint.url} serves", "name a model for its ceiling"]
+    k = round((model.kv_elements_read(1) - model.kv_elements_read(0)) * settings.element_bytes)
     stored = "none: a shape" if planned.model.file_bytes is None else _bytes(planned.model.file_bytes)
     longest = max(planned.settings.prompts) + planned.settings.new_tokens
     lines = [
         f"{model.name} · {model.architecture} · {planned.model.quantisation}",
-        f"{planned.settings.dtype}, {planned.weights} weights",
+        f"{settings.dtype if settings.engine == TRANSFORMERS else settings.engine}, {planned.weights} weights",
         "",
         _line("reads W", f"{_bytes(model.read_bytes_per_token)} per token"),
         _line("reads k", f"{_bytes(k)} per cached token"),

@@ -12,6 +12,7 @@ from textual.message import Message
 from textual.widgets import Input, OptionList, Static
 
 from workbench.errors import SettingsError, WorkbenchError
+from workbench.experiments.engine_settings import ENGINES, EndpointSettings
 from workbench.experiments.plan import Plan, plan
 from workbench.experiments.settings import AUTO_REPEATS, DEVICES, SweepSettings, Weights
 from workbench.hardware.device import Device
@@ -74,6 +75,8 @@ class SetupPane(Vertical):
                 yield from field("prompts", Entry(",".join(map(str, first.prompts)), id="prompts"))
                 yield from field("new tokens", Entry(str(first.new_tokens), id="new-tokens"))
                 yield from field("repeats", Entry(str(first.repeats), id="repeats"))
+                yield from field("engine", Choice(ENGINES, first.engine, id="engine"))
+                yield from field("endpoint", Entry(first.endpoint.url, "http://host:port", id="endpoint"))
             with VerticalScroll(id="setup-plan", can_focus=False):
                 yield Static("", id="setup-problem", markup=False)
                 yield Static("", id="plan", markup=False)
@@ -124,6 +127,8 @@ class SetupPane(Vertical):
             device=self.query_one("#device", Choice).value,
             threads=whole_number(threads, "threads") if (threads := self._text("threads")) else None,
             track=self.query_one("#track", Choice).value,
+            engine=self.query_one("#engine", Choice).value,
+            endpoint=EndpointSettings(url=self._text("endpoint")),
         )
 
     def settings_or(self, other: SweepSettings) -> SweepSettings:
