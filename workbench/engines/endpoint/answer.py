@@ -83,6 +83,8 @@ def check_status(reply: Reply) -> None:
     """Raise AnswerError for a status that is no success; of a refused key the server's words may quote it."""
     if 200 <= reply.status < 300:
         return
+    if not reply.status:
+        raise AnswerError(reply.problem)
     if reply.status in UNAUTHORISED:
         raise AnswerError(f"HTTP {reply.status}: the server refuses the key; set WORKBENCH_API_KEY or give --ask-key")
     if 300 <= reply.status < 400:

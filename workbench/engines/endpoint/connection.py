@@ -23,6 +23,10 @@ LOOK_S = 0.1
 TICK_S = 0.02
 """How often it looks whether it is late itself."""
 MOST_BYTES = 64_000_000
+MOST_SILENCES = 20
+"""Times the time-out that a whole answer may take: a server that only says that it is alive says so for ever."""
+CONNECTED_AHEAD_S = 0.25
+"""Before a request is due: servers close connections on which nothing comes."""
 MOST_HEAD_BYTES = 64_000
 LINE_END = b"\r\n"
 LAST_EVENT = b"[DONE]"
@@ -236,18 +240,25 @@ class Client:
 
     async def _exchange(self, requests: Sequence[Request], cancel: CancelToken) -> Exchanged:
         lag: list[float] = []
-        connected = await self._watched([self._connected() for _ in requests], cancel)
-        begin = self._clock()
-        watching = asyncio.ensure_future(self._watch_own_pace(lag))
+        opened: list[asyncio.Transport] = []
+        at_once = [one for one in requests if one.sent_after_s <= CONNECTED_AHEAD_S]
+        watching: asyncio.Future[None] | None = None
         try:
-            replies = await self._watched(
-                [self._answered(one, found, begin) for one, found in zip(requests, connected, strict=True)], cancel
-            )
+            connected = iter(await self._watched([self._connected(opened) for _ in at_once], cancel))
+            begin = self._clock()
+            watching = asyncio.ensure_future(self._watch_own_pace(lag))
+            answers = [
+                self._answered(one, next(connected), begin)
+                if one.sent_after_s <= CONNECTED_AHEAD_S
+                else self._answered_later(one, opened, begin)
+                for one in requests
+            ]
+            replies = await self._watched(answers, cancel)
         finally:
-            watching.cancel()
-            for found in connected:
-                if not isinstance(found, ExchangeError):
-                    found[0].abort()
+            if watching is not None:
+                watching.cancel()
+            for transport in opened:
+                transport.abort()
             # One turn of the loop, in which the closed connections end.
             await asyncio.sleep(0)
         return Exchanged(tuple(replies), tuple(lag))
@@ -265,7 +276,14 @@ class Client:
                 task.cancel()
         return [task.result() for task in tasks]
 
-    async def _connected(self) -> _Connected | ExchangeError:
+    async def _answered_later(
+        self, request: Request, opened: list[asyncio.Transport], begin: float
+    ) -> Reply | ExchangeError:
+        """As `_answered`, on a connection that is made shortly before the request is due."""
+        await asyncio.sleep(max(0.0, begin + request.sent_after_s - CONNECTED_AHEAD_S - self._clock()))
+        return await self._answered(request, await self._connected(opened), begin)
+
+    async def _connected(self, opened: list[asyncio.Transport]) -> _Connected | ExchangeError:
         loop = asyncio.get_running_loop()
         done: asyncio.Future[None] = loop.create_future()
         name = self._address.host if self._tls else None
@@ -286,6 +304,7 @@ class Client:
             return ExchangeError(f"no secure connection to {self._address}: {error.reason or error}")
         except OSError as error:
             return ExchangeError(f"{self._address} can't be reached: {error.strerror or error}")
+        opened.append(transport)
         return transport, receiver, done
 
     async def _answered(
@@ -303,13 +322,22 @@ class Client:
         reply.late_s = reply.sent_s - due if request.sent_after_s else 0.0
         transport.write(message)
         while not done.done():
-            silent_s = self._clock() - receiver.last_s
-            if silent_s >= self._timeout_s:
-                transport.abort()
-                what = "its answer" if reply.status else "any answer"
-                return ExchangeError(f"timed out: nothing more of {what} came for {self._timeout_s:g} s")
-            await asyncio.wait([done], timeout=self._timeout_s - silent_s)
+            now = self._clock()
+            left_s = min(receiver.last_s + self._timeout_s, reply.sent_s + MOST_SILENCES * self._timeout_s) - now
+            if left_s <= 0:
+                return ExchangeError(self._timed_out(reply, now))
+            await asyncio.wait([done], timeout=left_s)
         return reply
+
+    def _timed_out(self, reply: Reply, now: float) -> str:
+        if now - reply.sent_s >= MOST_SILENCES * self._timeout_s:
+            return f"timed out: its answer had no end within {MOST_SILENCES * self._timeout_s:g} s"
+        what = "nothing more of its answer" if reply.status else "no answer"
+        return f"timed out: {what} came for {self._timeout_s:g} s"
+
+    def hidden(self, text: str) -> str:
+        """A server's words without the key, which it may have repeated."""
+        return self._key.hidden_in(text)
 
     def _message(self, request: Request) -> bytes:
         head = (

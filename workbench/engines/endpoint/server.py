@@ -79,11 +79,13 @@ def find_server(client: Client, address: Address, served_model: str, cancel: Can
         listed = json_of(client.ask(Request(address.api("models")), cancel))
     except ExchangeError as error:
         raise SettingsError(
-            f"The endpoint {address} does not answer: {error}. Check that it runs, and its port."
+            f"The endpoint {address} does not answer: {client.hidden(str(error))}. Check that it runs, and its port."
         ) from None
     except AnswerError as error:
         if not served_model or "refuses the key" in str(error):
-            raise SettingsError(f"The endpoint {address} does not list its models: {error}.") from None
+            raise SettingsError(
+                f"The endpoint {address} does not list its models: {client.hidden(str(error))}."
+            ) from None
         return Server(ServerKind.OTHER, VERSION_UNTOLD, served_model)
     entries = listed.get("data") if isinstance(listed, dict) else None
     models = [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
@@ -104,8 +106,8 @@ def find_server(client: Client, address: Address, served_model: str, cancel: Can
     slots = about.get("total_slots")
     return Server(
         kind,
-        _label(about.get(key)) or VERSION_UNTOLD,
-        _label(name),
+        client.hidden(_label(about.get(key))) or VERSION_UNTOLD,
+        client.hidden(_label(name)),
         vocabulary if isinstance(vocabulary, int) and vocabulary > 0 else None,
         slots if isinstance(slots, int) and slots > 0 else None,
     )
