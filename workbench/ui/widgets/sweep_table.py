@@ -9,8 +9,12 @@ from workbench.runs.row import POINT_COLUMNS, PREFILL_DECODE, Row, cell, mark, t
 
 PENDING = "…"
 WIDTHS = {
-    **{"prompt_tokens": 8, "ttft_ms": 8, "prompt_tokens_per_s": 7, "prefill_gflop_per_s": 8},
-    **{"bytes_per_step": 8, "bound_by": 9},
+    "prompt_tokens": 8,
+    "ttft_ms": 8,
+    "prompt_tokens_per_s": 7,
+    "prefill_gflop_per_s": 8,
+    "bytes_per_step": 8,
+    "bound_by": 9,
 }
 BATCH_WIDTHS = {"prompt_tokens": 7, "batch": 6, "bound_by": 13}
 LEAST_WIDTH = 7
