@@ -1,6 +1,7 @@
 """Operations of a pass timed one by one, in the pass's order, over weights that no cache still holds."""
 
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from math import prod
@@ -16,6 +17,8 @@ from workbench.hardware.timings import FRAMEWORK, Operation, Task
 
 Clock = Callable[[], float]
 Run = Callable[[], object]
+ALIVE = 4
+"""Results that live at a time in a layer: query, key, value and the residual, or gate, up, their product and that."""
 MOST_CACHE_BYTES = 1_500_000_000
 """Bytes of caches that attention of one kind goes over in turn: more than any processor's cache holds."""
 
@@ -46,12 +49,16 @@ class OperationBench:
         self._taken = 0
         self._caches: dict[Operation, list[DynamicLayer]] = {}
         self._ready: dict[Operation, Run] = {}
+        # What a pass still holds while it goes on, so that operations write to memory that is as cold and as new.
+        self._alive: deque[object] = deque(maxlen=ALIVE)
+        self._grown: list[DynamicLayer] = []
 
     def seconds(self, operations: Iterable[Operation]) -> Mapping[Operation, float]:
         """The mean seconds of each operation's calls in one pass over them in that order."""
         spent: dict[Operation, float] = {}
         calls: dict[Operation, int] = {}
         clock, synchronise = self._clock, self._synchronise
+        self._grown.clear()
         with torch.inference_mode():
             for operation in operations:
                 if operation.task in FRAMEWORK:
@@ -59,7 +66,7 @@ class OperationBench:
                 run = self._prepared(operation, calls.get(operation, 0))
                 synchronise()
                 start = clock()
-                run()
+                self._alive.append(run())
                 synchronise()
                 spent[operation] = spent.get(operation, 0.0) + clock() - start
                 calls[operation] = calls.get(operation, 0) + 1
@@ -122,7 +129,8 @@ class OperationBench:
         new = self._values(b, n, kv_heads, d).transpose(1, 2)
         module = _module(heads, kv_heads)
         if n == t:
-            return lambda: _attend(module, DynamicLayer(), query, new)
+            self._grown.append(DynamicLayer())
+            return partial(_attend, module, self._grown[-1], query, new)
         caches = self._caches.setdefault(operation, [])
         size = 2 * b * t * kv_heads * d * self._dtype.itemsize
         if call >= len(caches) and (not caches or size * (len(caches) + 1) <= MOST_CACHE_BYTES):
