@@ -10,7 +10,7 @@ from tests.engines.test_batches import tiny
 from tests.engines.test_dissection import FAMILIES
 from tests.models_on_disk import TINY_CONFIG
 from workbench.engines.engine import PointError
-from workbench.engines.int8_linear import Int8Linear, Int8Product
+from workbench.engines.int8_linear import Int8Linear
 from workbench.engines.variant_network import variant_network
 from workbench.engines.variant_run import TorchVariant
 from workbench.experiments.gap.levers import VARIANTS
@@ -24,7 +24,6 @@ WITHIN = {
     "one thread": (Variant(threads=1), EXACT),
     "bfloat16": (Variant(dtype="bfloat16"), 0.03),
     "int8": (Variant(stored=Stored.INT8), RMS_BOUND),
-    "int8 products": (Variant(stored=Stored.INT8_PRODUCTS), RMS_BOUND),
     "all": (Variant(1, "bfloat16", Cache.PREALLOCATED, "eager", False, Stored.INT8), RMS_BOUND),
 }
 
@@ -94,46 +93,6 @@ def test_int8_products_are_near_those_of_the_matrix(rows: int) -> None:
         expected, found = linear(x), Int8Linear(linear)(x)
     assert found.shape == expected.shape
     assert ((found - expected).pow(2).mean().sqrt() / expected.std()).item() < 0.02
-
-
-@pytest.mark.parametrize("shape", [(64, 96), (33, 17), (7, 5), (1, 1)])
-@pytest.mark.parametrize("rows", [1, 40])
-@pytest.mark.parametrize("bias", [True, False])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_products_in_8_bits_are_near_those_of_the_matrix(
-    shape: tuple[int, int], rows: int, bias: bool, dtype: torch.dtype
-) -> None:
-    generator = torch.Generator().manual_seed(3)
-    inputs, outputs = shape
-    linear = torch.nn.Linear(inputs, outputs, bias=bias, dtype=dtype)
-    with torch.inference_mode():
-        linear.weight.normal_(generator=generator)
-        # Rows of very different sizes: each has a scale of its own.
-        x = (torch.randn(2, rows, inputs, generator=generator) * torch.logspace(-3, 3, rows)[:, None]).to(dtype)
-        expected, found = linear(x), Int8Product(linear)(x)
-        size = linear.weight.float().norm(dim=1) * x.float().norm(dim=-1, keepdim=True) + 1
-    assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
-    assert ((found - expected).float().abs() / size).max().item() < 0.05
-
-
-def test_a_row_of_zeros_gives_the_bias_alone() -> None:
-    linear = torch.nn.Linear(8, 4)
-    with torch.inference_mode():
-        assert torch.equal(Int8Product(linear)(torch.zeros(1, 8)), linear.bias[None])
-
-
-def test_a_tied_head_is_packed_and_its_table_kept(tmp_path: Path) -> None:
-    network = tiny(tmp_path, {**TINY_CONFIG, "tie_word_embeddings": True})._network
-    own = variant_network(network, Variant(stored=Stored.INT8_PRODUCTS))
-    assert isinstance(own.get_output_embeddings(), Int8Product)
-    assert own.get_input_embeddings().weight is network.get_input_embeddings().weight
-
-
-def test_products_in_8_bits_are_refused_where_torch_has_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    model = tiny(tmp_path, TINY_CONFIG)
-    monkeypatch.setattr("torch.backends.mkldnn.is_available", lambda: False)
-    with pytest.raises(PointError, match="processors only"):
-        model.variant(VARIANTS["int8-products"], 8, 1, 8, CancelToken())
 
 
 def test_a_timed_variant_runs_on_its_threads_and_leaves_the_others(tmp_path: Path) -> None:

@@ -5,13 +5,13 @@ from typing import Any
 
 import torch
 
-from workbench.engines.int8_linear import Int8Linear, Int8Product, fits_int8, int8_bytes
+from workbench.engines.int8_linear import Int8Linear, fits_int8, int8_bytes
 from workbench.experiments.gap.variant import Stored, Variant
 
 
 def weight_bytes_needed(network: Any, variant: Variant) -> int:
     """Memory that the variant's own weights take."""
-    packed = _packed(network) if variant.stored is not Stored.AS_LOADED else {}
+    packed = _packed(network) if variant.stored is Stored.INT8 else {}
     dtype = _dtype(network, variant)
     inside = {id(parameter) for each in packed.values() for parameter in each.parameters()}
     kept = {id(p): p for p in network.parameters() if id(p) not in inside or _is_table(network, p)}
@@ -28,8 +28,8 @@ def variant_network(network: Any, variant: Variant) -> Any:
     own = copy.deepcopy(network, shared)
     for module in own.modules():
         module._forward_pre_hooks.clear()
-    if variant.stored is not Stored.AS_LOADED:
-        _pack(own, Int8Linear if variant.stored is Stored.INT8 else Int8Product)
+    if variant.stored is Stored.INT8:
+        _pack(own)
     dtype = _dtype(network, variant)
     _cast(own, dtype)
     own.config.dtype = dtype
@@ -53,10 +53,10 @@ def _is_table(network: Any, parameter: torch.nn.Parameter) -> bool:
     return table is not None and parameter is table.weight
 
 
-def _pack(network: Any, form: type[Int8Linear] | type[Int8Product]) -> None:
+def _pack(network: Any) -> None:
     for name, linear in _packed(network).items():
         owner = network.get_submodule(name.rpartition(".")[0])
-        setattr(owner, name.rpartition(".")[2], form(linear))
+        setattr(owner, name.rpartition(".")[2], Int8Linear(linear))
 
 
 def _cast(network: Any, dtype: torch.dtype) -> None:

@@ -14,7 +14,7 @@ from workbench.engines.device import Synchronise, free_cached
 from workbench.engines.engine import PointError
 from workbench.engines.kept_cache import FILLED_FROM, KeptCache, fill_to
 from workbench.engines.variant_network import variant_network, weight_bytes_needed
-from workbench.experiments.gap.variant import AS_LOADED, Agreement, Cache, Stored, Variant, VariantRun
+from workbench.experiments.gap.variant import AS_LOADED, Agreement, Cache, Variant, VariantRun
 from workbench.models.model import DTYPE_BYTES, Model
 from workbench.runner import CancelToken
 
@@ -80,15 +80,10 @@ class TorchVariant:
         """Make the network of its own and the cache that holds the context."""
         if self._variant != AS_LOADED:
             self._network = variant_network(self._plain.network, self._variant)
-        self._stepping = self._compiled() if self._variant.compiled else self._network
+        self._stepping = torch.compile(self._network, dynamic=False) if self._variant.compiled else self._network
         self._cache = self._filled()
         if self._variant.cache is Cache.GROWING:
             self._kept = KeptCache(self._cache)
-
-    def _compiled(self) -> Any:
-        # Inductor knows oneDNN's own order of a matrix only where the matrix is a constant of the graph.
-        options = {"freezing": True} if self._variant.stored is Stored.INT8_PRODUCTS else None
-        return torch.compile(self._network, dynamic=False, options=options)
 
     @property
     def weight_bytes(self) -> int:

@@ -29,7 +29,7 @@ from workbench.tracks import load_tracks, track_batch, track_settings
 
 SETTINGS = GapSettings(model="smollm2-135m", context=64, device="cpu", seconds=1e-9)
 INT8, CACHE, HALF = VARIANTS["int8-weights"], VARIANTS["preallocated-cache"], VARIANTS["bfloat16"]
-COMPILED, PRODUCTS = VARIANTS["compiled"], VARIANTS["int8-products"]
+COMPILED, HALF_RANGE = VARIANTS["compiled"], VARIANTS["float16"]
 SLOW_CACHE_S = {**FAKE_PARTS_S, Part.CACHE: 0.060}
 
 
@@ -159,11 +159,11 @@ def test_a_variant_whose_outputs_changed_never_wins_nor_is_built_on() -> None:
 
 
 def test_of_changes_that_undo_each_other_only_the_better_is_built_on() -> None:
-    found = Tried(replace(SETTINGS, fastest_within=1e9), speeds={PRODUCTS: 3.0, INT8: 2.0, CACHE: 1.5, COMPILED: 0.9})
+    found = Tried(replace(SETTINGS, fastest_within=1e9), speeds={HALF: 3.0, HALF_RANGE: 2.0, CACHE: 1.5, COMPILED: 0.9})
     fastest = found.last.fastest
     assert fastest is not None
-    assert fastest.name == str(PRODUCTS.with_change(CACHE))
-    assert not [call for call in found.model.calls if "int8 weights, " in call]
+    assert fastest.name == str(HALF.with_change(CACHE))
+    assert not [call for call in found.model.calls if f"{HALF_RANGE}, " in call and "bfloat16" not in call]
 
 
 def test_without_a_compiler_nothing_is_compiled_and_the_ladder_says_why(monkeypatch: pytest.MonkeyPatch) -> None:

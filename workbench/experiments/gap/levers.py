@@ -26,7 +26,6 @@ VARIANTS: Mapping[str, Variant] = {
     "float16": Variant(dtype="float16"),
     "float32": Variant(dtype="float32"),
     "int8-weights": Variant(stored=Stored.INT8),
-    "int8-products": Variant(stored=Stored.INT8_PRODUCTS),
     "preallocated-cache": Variant(cache=Cache.PREALLOCATED),
     "eager-attention": Variant(attention="eager"),
     "compiled": Variant(compiled=True, cache=Cache.PREALLOCATED),
@@ -104,7 +103,7 @@ def _lever(name: str, variant: Variant, ladder: Ladder, dtype: str, threads: int
 
 def _predicted(variant: Variant, ladder: Ladder, dtype: str, gemv: GemvRate) -> tuple[float | None, str]:
     weights_s = part_seconds(ladder, Part.WEIGHTS) + part_seconds(ladder, Part.HEAD)
-    if variant.dtype is not None or variant.stored is not Stored.AS_LOADED:
+    if variant.dtype is not None or variant.stored is Stored.INT8:
         if ladder.phase == PREFILL:
             return None, "a prefill's products are bound by operations, and the rates of the two forms are not compared"
         to = variant.dtype or "int8"

@@ -17,11 +17,10 @@ class Cache(StrEnum):
 
 
 class Stored(StrEnum):
-    """How the weights of linear layers are held; for products in int8 their inputs are rounded to 8 bits as well."""
+    """How the weights of linear layers are held."""
 
     AS_LOADED = "as loaded"
     INT8 = "int8"
-    INT8_PRODUCTS = "int8 products"
 
 
 @dataclass(frozen=True)
@@ -41,7 +40,7 @@ class Variant:
     def __str__(self) -> str:
         words = [
             self.dtype or "",
-            {Stored.AS_LOADED: "", Stored.INT8: "int8 weights", Stored.INT8_PRODUCTS: "int8 products"}[self.stored],
+            "int8 weights" if self.stored is Stored.INT8 else "",
             "preallocated cache" if self.cache is Cache.PREALLOCATED else "",
             f"{self.attention} attention" if self.attention else "",
             "compiled" if self.compiled else "",
