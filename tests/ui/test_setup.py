@@ -5,10 +5,13 @@ from typing import Any
 import pytest
 from textual.widgets import OptionList
 
+from tests.engines.endpoint.playing_server import playing
+from tests.models_on_disk import smollm2_gguf
 from tests.ui.driving import SIZES, an_app, finished, message, shown, until
 from workbench.experiments.settings import SweepSettings
 from workbench.ui.app import WorkbenchApp
 from workbench.ui.panes.setup import SetupPane
+from workbench.ui.widgets.choice import Choice
 from workbench.ui.widgets.entry import Entry
 
 
@@ -135,3 +138,29 @@ async def test_what_is_chosen_is_what_runs() -> None:
         await finished(pilot, app)
         rows: list[Any] = app.live.rows if app.live else []
         assert [row.prompt_tokens for row in rows] == [4, 8]
+
+
+async def test_another_engine_takes_the_file_as_it_is_and_says_what_it_lacks() -> None:
+    app = an_app(engine="llama.cpp")
+    async with app.run_test(size=SIZES[0]) as pilot:
+        await until(pilot, lambda: "no GGUF file" in shown(app, "#setup-problem"))
+        field(app, "model").value = str(smollm2_gguf())
+        await until(pilot, lambda: "llama.cpp, real weights" in shown(app, "#plan"))
+        assert "96.6 MB per token" in shown(app, "#plan")
+        app.screen.query_one("#engine", Choice).value = "endpoint"
+        await until(pilot, lambda: "is no http address" in shown(app, "#setup-problem"))
+
+
+async def test_an_endpoint_is_swept_from_its_address() -> None:
+    with playing() as server:
+        app = WorkbenchApp(
+            SweepSettings(model="smollm2-135m", engine="endpoint", prompts=(8, 16), repeats=2, new_tokens=5)
+        )
+        async with app.run_test(size=SIZES[0]) as pilot:
+            field(app, "endpoint").value = server.url
+            await until(pilot, lambda: shown(app, "#setup-run").startswith("r runs this sweep"))
+            await pilot.press("r")
+            await finished(pilot, app)
+            assert app.live is not None
+            assert [(row.engine, row.status) for row in app.live.rows] == [("vLLM", "ok")] * 2
+            assert server.url in app.live.rows[0].machine

@@ -15,7 +15,14 @@ BY_SERVER, BY_CLIENT = "the server's clock", "the client's clock"
 def with_requests(row: Row, timings: Sequence[RequestTiming]) -> Row:
     """The row with what its requests showed beyond their two phases; as it is where an engine asks no server."""
     seen = [timing.seen for timing in timings if timing.seen is not None]
-    return _noted(replace(row, **_seen_columns(seen)), seen) if seen else row
+    if not seen:
+        return row
+    columns = _seen_columns(seen)
+    counted = [each.prompt_tokens for each in seen if each.prompt_tokens is not None]
+    if counted and row.ttft_ms:
+        # Words are not always as many tokens as were asked.
+        columns["prompt_tokens_per_s"] = median(counted) / (row.ttft_ms / 1e3)
+    return _noted(replace(row, **columns), seen)
 
 
 def with_streams(row: Row, passes: Sequence[BatchTiming], settings: EndpointSettings) -> Row:

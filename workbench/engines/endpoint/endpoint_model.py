@@ -237,10 +237,9 @@ class EndpointModel(TimedOnly):
 
     def _found_api(self, cancel: CancelToken) -> str:
         """Completions, which take a bare prompt, where the server has them; chat otherwise."""
-        self._api = COMPLETIONS
         prompt = Prompt(1, [1] if self._server.takes_ids else "the")
         try:
-            reply = self._client.ask(Request(self._route, self._body(prompt, 1)), cancel)
+            reply = self._client.ask(Request(self._address.api(COMPLETIONS), self._body(prompt, 1)), cancel)
         except ExchangeError as error:
             raise PointError(self._key.hidden_in(str(error))) from None
         return CHAT if reply.status in (404, 405, 501) else COMPLETIONS
