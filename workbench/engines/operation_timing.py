@@ -39,6 +39,8 @@ LEAST_LAYERS = 2
 PASSES, LEAST_PASSES, FEW_PASSES = 7, 3, 2
 PASSES_S = 1.2
 """After so many seconds LEAST_PASSES are enough, and FEW_PASSES of layers that take longer than PASS_S each."""
+STEADY = 1.1
+"""Passes whose median is this much slower than the quickest were disturbed: more of them are taken."""
 FEW_LAYERS, MORE_LAYERS = 2, 6
 """Layers of the two narrow networks whose difference is what a layer costs the framework."""
 NARROW_STEPS, NARROW_WARM_UPS = 36, 6
@@ -113,6 +115,7 @@ def _passes(bench: OperationBench, timed: Pass, cancel: CancelToken) -> Mapping[
     most = 1 if is_long else max(LEAST_LAYERS, int(PASS_S / max(layer_s, LEAST_S)))
     taken = [operation for layer in layers[:most] for operation in layer] + list(timed.ends)
     found: dict[Operation, list[float]] = {}
+    totals: list[float] = []
     # Of a layer that takes so long both runs above have warmed everything.
     for number in range(1 if is_long else 0, PASSES + 1):
         cancel.check()
@@ -120,7 +123,9 @@ def _passes(bench: OperationBench, timed: Pass, cancel: CancelToken) -> Mapping[
         if number:
             for operation, each in seconds.items():
                 found.setdefault(operation, []).append(each)
-        if number >= (FEW_PASSES if is_long else LEAST_PASSES) and time.perf_counter() - begun > PASSES_S:
+            totals.append(sum(seconds.values()))
+        enough = len(totals) >= (FEW_PASSES if is_long else LEAST_PASSES)
+        if enough and time.perf_counter() - begun > PASSES_S and median(totals) <= STEADY * min(totals):
             break
     return found
 
