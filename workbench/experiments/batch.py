@@ -80,8 +80,10 @@ class _Taken:
 
 
 def _warmed(timing: BatchTiming) -> Samples:
-    """The steps of one pass, those of its warm-up apart; of few steps none are."""
+    """The steps of one pass, those of its warm-up apart; of few steps none are, nor of streams, which run at once."""
     steps = timing.step_s
+    if timing.streams is not None:
+        return Samples(tpot_s=steps)
     k = min(warm_ups([(step,) for step in steps]), max(0, len(steps) - LEAST_REPEATS))
     return Samples(tpot_s=steps[k:], dropped_tpot_s=steps[:k])
 
