@@ -131,6 +131,8 @@ def bench_program(named: str, program: str) -> Path:
             )
         return Path(found)
     path = expanded(Path(named))
+    if not path.exists():
+        raise SettingsError(f"There is no {program} at {path}: nothing is there. Name the program or its folder.")
     folder = path if path.is_dir() else path.parent
     ending = path.suffix if path.suffix == ".exe" else ""
     found_path = path if path.is_file() and path.stem == program else folder / f"{program}{ending}"
