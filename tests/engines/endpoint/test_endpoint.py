@@ -295,6 +295,15 @@ def test_more_streams_than_slots_are_told() -> None:
     assert max(max(body["prompt"]) for body in server.bodies) < 4096
 
 
+def test_requests_of_others_on_the_server_are_told() -> None:
+    models = {"data": [{"id": "m", "owned_by": "llamacpp", "meta": {"n_vocab": 4096}}]}
+    for busy in (False, True):
+        slots = json.dumps([{"id": 0, "is_processing": False}, {"id": 1, "is_processing": busy}]).encode()
+        with playing(models=models, pages={"/slots": slots}) as server:
+            row = rows(events(settings(server.url)))[0]
+        assert ("requests of others" in row.flags) is busy
+
+
 def test_a_run_is_stopped_while_a_server_says_nothing() -> None:
     cancel = CancelToken()
 

@@ -140,6 +140,7 @@ class EndpointModel(TimedOnly):
     ) -> tuple[list[RequestTiming], Streams]:
         """Send prompts and read their answers; PointError where one of them fails, with the first reason."""
         before = self._metrics(cancel)
+        beside = self._others_words(cancel)
         answers, lag_s = self.exchanged(prompts, new_tokens, arrivals, cancel)
         after = None if before is None else self._metrics(cancel)
         paged = None if before is None or after is None else times_between(before, after, len(answers))
@@ -157,8 +158,9 @@ class EndpointModel(TimedOnly):
             lag_s=_quantile([*lag_s, *(answer.late_s for answer in answers)]),
             slots=self._server.slots,
         )
-        late = _late_words(streams)
-        return [_noted(timing, late) for timing in timings], streams
+        remarks = tuple(filter(None, (beside, _late_words(streams))))
+        noted = [_noted(timing, remarks) for timing in timings]
+        return noted, replace(streams, timings=tuple(noted))
 
     def exchanged(
         self,
@@ -279,6 +281,18 @@ class EndpointModel(TimedOnly):
             asked["prompt"] = prompt.content
         return msgspec.json.encode(asked)
 
+    def _others_words(self, cancel: CancelToken) -> str:
+        """A sentence where llama.cpp's slots show that others' requests run before ours are sent."""
+        if self._server.kind is not ServerKind.LLAMA_CPP:
+            return ""
+        try:
+            slots = json_of(self._client.ask(Request(self._address.root("slots")), cancel))
+        except (ExchangeError, AnswerError):
+            return ""
+        listed = slots if isinstance(slots, list) else []
+        busy = any(isinstance(slot, dict) and slot.get("is_processing") for slot in listed)
+        return "requests of others ran on the server when these were sent" if busy else ""
+
     def _metrics(self, cancel: CancelToken) -> MetricsPage | None:
         """The server's metrics page; None for a server without one that is known, which is asked once."""
         if not self._has_metrics:
@@ -308,10 +322,10 @@ def _notes(server: Server, answer: Answer, asked: int, new_tokens: int, told: Se
     return notes
 
 
-def _noted(timing: RequestTiming, note: str) -> RequestTiming:
-    if not note or timing.seen is None:
+def _noted(timing: RequestTiming, remarks: tuple[str, ...]) -> RequestTiming:
+    if not remarks or timing.seen is None:
         return timing
-    return replace(timing, seen=replace(timing.seen, notes=(*timing.seen.notes, note)))
+    return replace(timing, seen=replace(timing.seen, notes=(*timing.seen.notes, *remarks)))
 
 
 def _late_words(streams: Streams) -> str:
