@@ -115,7 +115,9 @@ class OperationBench:
         """The next weights of that shape; from the start again where the array ends before them."""
         size = prod(shape)
         if size > self._weights.numel():
-            self._weights = filled(size, self._dtype, self._device, torch.get_num_threads())
+            # Threads of their own fill it, which are in no inference mode.
+            with torch.inference_mode(False):
+                self._weights = filled(size, self._dtype, self._device, torch.get_num_threads())
         if self._taken + size > self._weights.numel():
             self._taken = 0
         start, self._taken = self._taken, self._taken + size
