@@ -287,9 +287,10 @@ def _add_sweep(commands: Commands) -> None:
     _add_model_or_server(sweep)
     sweep.add_argument("--prompts", type=_points, metavar="LIST", help="prompt lengths, as in 1,16,64,256,1024,4096")
     _add_layers(sweep)
-    sweep.add_argument("--new-tokens", type=int, default=17, metavar="N", help="output tokens of each request")
-    _add_repeats(sweep, "auto", "of each prompt length: a fixed count, or auto (the default): until it is precise")
+    sweep.add_argument("--new-tokens", type=int, metavar="N", help="output tokens of each request; default 17")
+    _add_repeats(sweep, "of each prompt length: a fixed count, or auto (the default): until it is precise")
     _add_loading(sweep)
+    _add_levers(sweep)
     _add_engine(sweep)
 
 
@@ -299,9 +300,9 @@ def _add_layers(command: argparse.ArgumentParser) -> None:
     command.add_argument("--layers", type=int, metavar="K", help=about)
 
 
-def _add_repeats(command: argparse.ArgumentParser, default: str | None, about: str) -> None:
+def _add_repeats(command: argparse.ArgumentParser, about: str) -> None:
     """How often a point is measured."""
-    command.add_argument("--repeats", type=_repeats, default=default, metavar="N|auto", help=about)
+    command.add_argument("--repeats", type=_repeats, metavar="N|auto", help=about)
     command.add_argument(
         "--precision",
         type=share,
@@ -311,6 +312,24 @@ def _add_repeats(command: argparse.ArgumentParser, default: str | None, about: s
     )
     command.add_argument("--most-repeats", type=int, default=30, metavar="N", help="of auto: the most; default 30")
     command.add_argument("--most-seconds", type=positive, default=10.0, metavar="S", help="of a point; default 10")
+
+
+def _add_levers(command: argparse.ArgumentParser) -> None:
+    """What is changed of a model once it is loaded, or everything that a preset sets."""
+    command.add_argument(
+        "--with",
+        dest="levers",
+        type=_names,
+        metavar="NAME,NAME",
+        help="run the model with these levers: int8-weights, preallocated-cache, eager-attention, compiled",
+    )
+    command.add_argument(
+        "--track",
+        metavar="NAME",
+        help="begin from a track of `workbench presets`, a winner that `gap --fastest` kept among them: its model, "
+        "dtype, threads, levers and points, where no option says otherwise",
+    )
+    command.set_defaults(dtype=None, device=None)
 
 
 def _add_predict(commands: Commands) -> None:
@@ -351,11 +370,12 @@ def _add_batch(commands: Commands) -> None:
     batch.add_argument(
         "--steps", type=int, metavar="N", help="a fixed count of steps of each batch; without it 9 in each pass"
     )
-    _add_repeats(batch, None, "passes of each batch: a fixed count, or auto (the default): until it is precise")
+    _add_repeats(batch, "passes of each batch: a fixed count, or auto (the default): until it is precise")
     batch.add_argument(
         "--contexts-mixed", action="store_true", help="sequences of unequal length, about a context as their mean"
     )
     _add_loading(batch)
+    _add_levers(batch)
     server = _add_engine(batch)
     server.add_argument(
         "--rate", type=positive, metavar="R", help="requests a second, as they arrive; default all of a batch at once"

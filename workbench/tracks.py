@@ -11,6 +11,7 @@ from msgspec import Meta
 from workbench import presets as shared
 from workbench.ceilings.memory_fit import needed
 from workbench.errors import SettingsError, unknown_name
+from workbench.experiments.gap.named_variants import variant_named
 from workbench.experiments.settings import AutoRepeats, BatchSettings, SweepSettings, check_settings
 from workbench.hardware.device import Device
 from workbench.hardware.devices import Devices, load_devices
@@ -24,7 +25,7 @@ from workbench.runs.measured_device import device_named
 
 
 class TrackSweep(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The prefill/decode sweep a track starts with."""
+    """The prefill/decode sweep a track starts with; its `levers` are what else is changed of the model as loaded."""
 
     prompts: tuple[int, ...] = SweepSettings.prompts
     new_tokens: int = SweepSettings.new_tokens
@@ -32,6 +33,7 @@ class TrackSweep(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     dtype: str = SweepSettings.dtype
     device: str = SweepSettings.device
     threads: int | None = SweepSettings.threads
+    levers: tuple[str, ...] = ()
 
 
 class TrackBatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -77,7 +79,7 @@ def load_tracks(*folders: Path, devices: Devices | None = None, models: Presets 
 
 
 def track_settings(track: Track) -> SweepSettings:
-    """The sweep a track starts with, on the first of its models."""
+    """The sweep a track starts with, on the first of its models; raises SettingsError for a lever that is none."""
     sweep = track.sweep
     return SweepSettings(
         model=track.models[0],
@@ -87,12 +89,13 @@ def track_settings(track: Track) -> SweepSettings:
         dtype=sweep.dtype,
         device=sweep.device,
         threads=sweep.threads,
+        variant=variant_named(sweep.levers),
         track=track.name,
     )
 
 
 def track_batch(track: Track) -> BatchSettings:
-    """The batch sweep a track starts with, on the first of its models."""
+    """The batch sweep a track starts with, on the first of its models; raises SettingsError as `track_settings`."""
     return BatchSettings(
         model=track.models[0],
         contexts=track.batch.contexts,
@@ -102,6 +105,7 @@ def track_batch(track: Track) -> BatchSettings:
         dtype=track.sweep.dtype,
         device=track.sweep.device,
         threads=track.sweep.threads,
+        variant=variant_named(track.sweep.levers),
         track=track.name,
     )
 

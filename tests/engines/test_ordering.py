@@ -8,7 +8,7 @@ import torch
 
 from workbench.engines.engine import EngineLabels, PointError
 from workbench.engines.torch_engine import TorchModel
-from workbench.hardware.probe.model_rates import WeightReader, product_rate
+from workbench.hardware.probe.model_rates import WeightReader, matrix_rate
 from workbench.models.resolve import resolve
 from workbench.runner import Cancelled, CancelToken
 
@@ -156,5 +156,5 @@ def test_the_probe_reads_no_clock_while_work_is_queued(monkeypatch: pytest.Monke
     monkeypatch.setattr(torch, "dot", queue)
     monkeypatch.setattr(torch.nn, "functional", SimpleNamespace(linear=queue))
     assert WeightReader([weight], device.synchronise, device.clock).rate().value == 4 * 8 * 4 / 2.0
-    assert product_rate(weight, device.synchronise, device.clock).value == 2 * 1024 * 8 * 4 / 2.0
+    assert matrix_rate(weight, device.synchronise, device.clock).value == 2 * 1024 * 8 * 4 / 2.0
     assert not device.clock_read_while_queued

@@ -3,11 +3,13 @@
 import argparse
 import os
 import sys
+from dataclasses import replace
 from typing import Any
 
 from workbench.ceilings.split import slow_share
 from workbench.commands.engine_options import asked_key, engine_settings
 from workbench.errors import SettingsError
+from workbench.experiments.gap.named_variants import variant_named
 from workbench.experiments.gap.perturbation import perturbations
 from workbench.experiments.gap.verdict import with_verdict
 from workbench.experiments.probe import ProbeSettings
@@ -19,7 +21,7 @@ from workbench.runs.ladder import DECODE, PREFILL
 from workbench.runs.row_ladder import Asked, VendorRates, row_ladder
 from workbench.runs.store import Store
 from workbench.runs.symptoms import ALIKE_BUT_THREADS, explained_rows
-from workbench.tracks import hardware_named, opened_on, track_settings
+from workbench.tracks import hardware_named, opened_on, track_batch, track_settings
 
 
 def open_app(options: argparse.Namespace) -> int:
@@ -43,58 +45,45 @@ def probe(options: argparse.Namespace) -> int:
 
 def sweep(options: argparse.Namespace) -> int:
     """A sweep of each kind of weights asked for."""
-    engine = engine_settings(options)
-    settings = [
-        SweepSettings(
-            **engine,
-            layers=options.layers,
-            weights=weights,
-            prompts=SweepSettings.prompts if options.prompts is None else options.prompts,
-            new_tokens=options.new_tokens,
-            repeats=options.repeats,
-            precision=options.precision,
-            most_repeats=options.most_repeats,
-            most_seconds=options.most_seconds,
-            dtype=options.dtype,
-            device=options.device,
-            threads=options.threads,
-        )
-        for weights in options.weights
-    ]
+    begun = SweepSettings() if options.track is None else track_settings(opened_on(options.track))
+    chosen = _chosen(options, begun)
+    about = _given(prompts=options.prompts, new_tokens=options.new_tokens, repeats=options.repeats)
+    settings = [replace(begun, **chosen, weights=weights, **about) for weights in options.weights]
     return run_sweeps(settings, options.format, asked_key(options))
 
 
 def batch(options: argparse.Namespace) -> int:
     """A batch sweep of each kind of weights asked for."""
-    engine = engine_settings(options)
+    begun = BatchSettings() if options.track is None else track_batch(opened_on(options.track))
+    chosen = _chosen(options, begun)
+    # Steps that are asked for by number are timed once.
+    repeats = 1 if options.steps is not None and options.repeats is None else options.repeats
+    about = _given(contexts=options.contexts, batches=options.batches, steps=options.steps, repeats=repeats)
     settings = [
-        BatchSettings(
-            **engine,
-            layers=options.layers,
-            weights=weights,
-            contexts=BatchSettings.contexts if options.contexts is None else options.contexts,
-            batches=BatchSettings.batches if options.batches is None else options.batches,
-            **_repeated(options),
-            mixed=options.contexts_mixed,
-            dtype=options.dtype,
-            device=options.device,
-            threads=options.threads,
-        )
-        for weights in options.weights
+        replace(begun, **chosen, weights=weights, mixed=options.contexts_mixed, **about) for weights in options.weights
     ]
     return run_sweeps(settings, options.format, asked_key(options))
 
 
-def _repeated(options: argparse.Namespace) -> dict[str, Any]:
-    """The steps of a batch and the repeats of them: steps that are asked for by number are timed once."""
-    asked = options.steps is not None
-    return {
-        "steps": options.steps if asked else BatchSettings.steps,
-        "repeats": (1 if asked else BatchSettings.repeats) if options.repeats is None else options.repeats,
-        "precision": options.precision,
-        "most_repeats": options.most_repeats,
-        "most_seconds": options.most_seconds,
-    }
+def _chosen(options: argparse.Namespace, begun: RunSettings) -> dict[str, Any]:
+    """What the options say of model, engine, what is loaded and how often it is measured; a track names a model too."""
+    if options.model is None and options.track is not None and options.endpoint is None:
+        options.model = begun.model
+    return engine_settings(options) | _given(
+        layers=options.layers,
+        variant=None if options.levers is None else variant_named(options.levers),
+        dtype=options.dtype,
+        device=options.device,
+        threads=options.threads,
+        precision=options.precision,
+        most_repeats=options.most_repeats,
+        most_seconds=options.most_seconds,
+    )
+
+
+def _given(**options: Any) -> dict[str, Any]:
+    """The options that were given."""
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def gap(options: argparse.Namespace) -> int:

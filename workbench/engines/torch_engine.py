@@ -31,15 +31,19 @@ from workbench.engines.engine import BatchTiming, BoxRates, EngineLabels, PointE
 from workbench.engines.experts_touched import counted_experts
 from workbench.engines.loading import is_out_of_memory, load_model
 from workbench.engines.second_memory import is_elsewhere, slow_memory
+from workbench.engines.variant_network import apply_variant, held_bytes, is_packed, packed_weights
 from workbench.engines.variant_run import Plain, Sequences, TorchVariant, bytes_needed
+from workbench.engines.variant_steps import VariantSteps
+from workbench.errors import SettingsError
 from workbench.experiments.batch_plan import pass_columns
 from workbench.experiments.gap.floors import SlowMemory
+from workbench.experiments.gap.levers import without_compiler
 from workbench.experiments.gap.parts import Dissection
-from workbench.experiments.gap.variant import Variant, VariantRun
+from workbench.experiments.gap.variant import AS_LOADED, Stored, Variant, VariantRun
 from workbench.experiments.plan import LoadPlan, check_memory
 from workbench.experiments.settings import Weights
 from workbench.hardware.machine import available_bytes, resident_bytes, usable_cores
-from workbench.hardware.probe.model_rates import WeightReader, product_rate
+from workbench.hardware.probe.model_rates import WeightReader, matrix_rate, product_rate
 from workbench.models.model import Model, ModelKind
 from workbench.quantity import Quantity
 from workbench.runner import CancelToken
@@ -50,6 +54,10 @@ CACHE_NAMES = ("cache", "past_key_values", "cache_params")
 """What transformers calls the cache: since 5.24, before it, and in state-space models."""
 MOST_HELD_BACK = 256_000_000
 """Bytes the C library may keep between requests: giving back less than this would cost the next one page faults."""
+COMPILING_STEPS = 2
+"""Steps of a request that is not timed, so that the graph of its steps is compiled: a second one finds it."""
+MOST_OFF = 0.01
+"""By which the bytes of packed weights may differ from those that were planned."""
 SHORT_TOKENS = 2
 """Tokens of a prefill so short that next to nothing of it grows with them."""
 
@@ -65,23 +73,45 @@ def load(planned: LoadPlan, cancel: CancelToken) -> "TorchModel":
     free = free_bytes(device)
     check_memory(planned if free is None else replace(planned, available=free))
     network = load_model(planned, device)
+    variant = planned.settings.variant
+    _apply(variant, network, planned)
     labels = EngineLabels(
-        engine=ENGINE,
+        engine=", ".join(filter(None, (ENGINE, variant.run_words))),
         engine_version=f"{transformers.__version__}, torch {torch.__version__}",
         quantisation=_quantisation(planned),
         dtype=planned.settings.dtype,
         device=device_name(device),
         threads=threads,
     )
-    return TorchModel(network, planned.resident, labels, device, synchroniser(device))
+    return TorchModel(network, planned.resident, labels, device, synchroniser(device), variant=variant)
+
+
+def _apply(variant: Variant, network: Any, planned: LoadPlan) -> None:
+    """Change a loaded network; raises SettingsError where it can't be run so, or would not hold what was planned."""
+    if variant == AS_LOADED:
+        return
+    if variant.compiled and (reason := without_compiler()):
+        raise SettingsError(reason)
+    try:
+        apply_variant(network, variant)
+    except (RuntimeError, ValueError, ImportError) as error:
+        raise SettingsError(f"{planned.model.name} can't be run with {variant}: {_reason(error)}") from error
+    held, expected = held_bytes(network), planned.resident.resident_bytes
+    if variant.stored is not Stored.AS_LOADED and abs(held - expected) > MOST_OFF * expected:
+        raise SettingsError(
+            f"{planned.model.name} would hold {held / 1e9:.2f} GB with {variant} and not the {expected / 1e9:.2f} GB "
+            "that its ceiling counts: not all of its layers are linear ones that can be packed. Leave that out."
+        )
 
 
 def _quantisation(planned: LoadPlan) -> str:
     """How the weights are stored, where they are the model's own; this engine computes in the plan's dtype."""
     stored = planned.model.quantisation
     if planned.weights is Weights.SYNTHETIC:
-        return "none"
-    return f"{stored}, dequantised" if planned.model.kind is ModelKind.GGUF else stored
+        stored = "none"
+    elif planned.model.kind is ModelKind.GGUF:
+        stored = f"{stored}, dequantised"
+    return ", ".join(filter(None, (stored, planned.settings.variant.stored_words)))
 
 
 class TorchModel:
@@ -98,6 +128,7 @@ class TorchModel:
         device: torch.device,
         synchronise: Synchronise,
         clock: Callable[[], float] = time.perf_counter,
+        variant: Variant = AS_LOADED,
     ) -> None:
         self.model = model
         self.labels = labels
@@ -109,6 +140,7 @@ class TorchModel:
         self._ids: torch.Tensor | None = None
         self._weight_reader: WeightReader | None = None
         self._slow: tuple[SlowMemory | None] | None = None
+        self._steps = VariantSteps(network, variant)
         arguments = inspect.signature(network.forward).parameters
         self._cache_name = next((name for name in CACHE_NAMES if name in arguments), CACHE_NAMES[0])
         self._last_only = {"logits_to_keep": 1} if "logits_to_keep" in arguments else {}
@@ -118,16 +150,21 @@ class TorchModel:
 
     def box_rates(self) -> BoxRates:
         """Measure B by reading the model's own weights, C by multiplying with the widest of its matrices."""
+        with torch.inference_mode():
+            return BoxRates(read=self._reader().rate(), product=self._product_rate())
+
+    def _product_rate(self) -> Quantity:
         head = self._network.get_output_embeddings()
         embedding = self._network.get_input_embeddings()
+        packed = [module for module in self._network.modules() if is_packed(module) and module is not head]
+        if packed:
+            widest = max(packed, key=lambda module: module.in_features * module.out_features)
+            shape, dtype = (widest.out_features, widest.in_features), self._network.dtype
+            return product_rate(widest, shape, dtype, self._device, self._synchronise, self._clock)
         weights = self._weights_here()
-        tables = {id(module.weight) for module in (head, embedding) if module is not None}
+        tables = {id(getattr(module, "weight", None)) for module in (head, embedding)}
         matrices = [w for w in weights if w.ndim == 2 and id(w) not in tables] or [w for w in weights if w.ndim == 2]
-        with torch.inference_mode():
-            return BoxRates(
-                read=self._reader().rate(),
-                product=product_rate(max(matrices, key=lambda w: w.numel()), self._synchronise, self._clock),
-            )
+        return matrix_rate(max(matrices, key=lambda w: w.numel()), self._synchronise, self._clock)
 
     def read_again(self) -> Quantity:
         """B of this moment, in about a quarter of a second."""
@@ -140,8 +177,9 @@ class TorchModel:
         return self._weight_reader
 
     def _weights_here(self) -> list[torch.Tensor]:
-        """The weights that lie where the model runs."""
-        return [weight for weight in self._network.parameters() if not is_elsewhere(weight, self._device)]
+        """The weights that lie where the model runs; of one whose layers are packed those."""
+        weights = packed_weights(self._network) or self._network.parameters()
+        return [weight for weight in weights if not is_elsewhere(weight, self._device)]
 
     def slow_memory(self) -> SlowMemory | None:
         """What lies on another device or is kept on the host, with its rate as it was first measured."""
@@ -172,7 +210,14 @@ class TorchModel:
         ids = self._ids
         assert ids is not None, "prepare comes before request"
         self._cancel, self._ids = cancel, None
-        return self._explained(lambda: self._timed(ids, new_tokens - 1, cancel))
+
+        def timed() -> RequestTiming:
+            if self._steps.begin(1, ids.shape[1] + new_tokens):
+                self._timed(ids, COMPILING_STEPS, cancel)
+                self._steps.begin(1, ids.shape[1] + new_tokens)
+            return self._timed(ids, new_tokens - 1, cancel)
+
+        return self._explained(timed)
 
     def free_bytes(self) -> int:
         """Bytes a point may still take where the model lives, what is held back for reuse among them."""
@@ -184,8 +229,16 @@ class TorchModel:
     def batch(self, lengths: Sequence[int], steps: int, seed: int, cancel: CancelToken) -> BatchTiming:
         """Prefill sequences of these lengths on a fresh cache, then time each of `steps` decode steps of them all."""
         self._cancel = cancel
+        sequences, room = len(lengths), max(lengths) + steps + 1
+
+        def timed() -> BatchTiming:
+            if self._steps.begin(sequences, room):
+                self._timed_batch(lengths, min(steps, COMPILING_STEPS), seed, cancel)
+                self._steps.begin(sequences, room)
+            return self._timed_batch(lengths, steps, seed, cancel)
+
         try:
-            return self._explained(lambda: self._timed_batch(lengths, steps, seed, cancel))
+            return self._explained(timed)
         finally:
             # What one batch held is none of the next one's peak, and the next may need all of it.
             free_cached(self._device)
@@ -256,6 +309,7 @@ class TorchModel:
                 return timed()
         except (RuntimeError, MemoryError, ValueError, IndexError) as error:
             reason = _reason(error)
+        self._steps.close()
         gc.collect()
         free_cached(self._device)
         raise PointError(reason)
@@ -270,7 +324,7 @@ class TorchModel:
         # By index, which gathers the rows: for a slice of several sequences torch's half-width product on a CPU lays
         # the head out once for each of them (2.13: 16 rows by the Qwen3-0.6B head took 10 GB and a minute).
         last_only = {name: torch.tensor([-1], device=self._device) for name in self._last_only}
-        cache: Any = None
+        cache = self._steps.cache
         start = clock()
         for first in range(0, longest, columns):
             cancel.check()
@@ -288,7 +342,7 @@ class TorchModel:
             cancel.check()
             synchronise()
             start = clock()
-            out = network(input_ids=token, use_cache=True, **held, **place)
+            out = self._steps.step(input_ids=token, use_cache=True, **held, **place)
             token = out.logits[:, -1:].argmax(-1)
             synchronise()
             step_s.append(clock() - start)
@@ -307,8 +361,9 @@ class TorchModel:
 
     def _timed(self, ids: torch.Tensor, steps: int, cancel: CancelToken) -> RequestTiming:
         network, clock, synchronise = self._network, self._clock, self._synchronise
+        held = {} if self._steps.cache is None else {self._cache_name: self._steps.cache}
         start = clock()
-        out = network(input_ids=ids, use_cache=True, **self._last_only)
+        out = network(input_ids=ids, use_cache=True, **self._last_only, **held)
         token = out.logits[:, -1:].argmax(-1)
         synchronise()
         ttft_s = clock() - start
@@ -316,7 +371,7 @@ class TorchModel:
         start = clock()
         for _ in range(steps):
             cancel.check()
-            out = network(input_ids=token, use_cache=True, **{self._cache_name: cache})
+            out = self._steps.step(input_ids=token, use_cache=True, **{self._cache_name: cache})
             token = out.logits[:, -1:].argmax(-1)
         synchronise()
         decode_s = clock() - start
@@ -325,6 +380,8 @@ class TorchModel:
 
     def close(self) -> None:
         """Free the model."""
+        self._steps.close()
+        self._steps = VariantSteps(None)
         self._network = self._weight_reader = None
         gc.collect()
         free_cached(self._device)

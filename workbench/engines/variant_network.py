@@ -20,22 +20,43 @@ def weight_bytes_needed(network: Any, variant: Variant) -> int:
 
 
 def variant_network(network: Any, variant: Variant) -> Any:
-    """A network of its own modules, hooks left out, on the parameters of `network` where they are not changed.
-
-    Buffers keep their dtype: rotary frequencies lose too much in half width.
-    """
-    shared: dict[int, Any] = {id(p): p for p in network.parameters()}
+    """A network of its own modules, hooks left out, on the tensors of `network` where they are not changed."""
+    shared: dict[int, Any] = {id(tensor): tensor for tensor in (*network.parameters(), *network.buffers())}
     own = copy.deepcopy(network, shared)
     for module in own.modules():
         module._forward_pre_hooks.clear()
-    if variant.stored is Stored.INT8:
-        _pack(own)
-    dtype = _dtype(network, variant)
-    _cast(own, dtype)
-    own.config.dtype = dtype
-    if variant.attention is not None:
-        own.set_attn_implementation(variant.attention)
+    apply_variant(own, variant)
     return own.eval()
+
+
+def apply_variant(network: Any, variant: Variant) -> None:
+    """Change the network itself; each layer that is packed frees what it was packed from, where nobody else holds it.
+
+    Buffers keep their dtype: rotary frequencies lose too much in half width.
+    Raises ValueError or ImportError for an attention implementation that the model doesn't have.
+    """
+    dtype = _dtype(network, variant)
+    if variant.stored is Stored.INT8:
+        _pack(network)
+    _cast(network, dtype)
+    network.config.dtype = dtype
+    if variant.attention is not None:
+        network.set_attn_implementation(variant.attention)
+
+
+def held_bytes(network: Any) -> int:
+    """What its weights take, packed ones and other buffers among them."""
+    return sum(each.numel() * each.element_size() for each in (*network.parameters(), *network.buffers()))
+
+
+def packed_weights(network: Any) -> list[torch.Tensor]:
+    """The matrices of its layers that are packed."""
+    return [module.packed for module in network.modules() if is_packed(module)]
+
+
+def is_packed(module: Any) -> bool:
+    """Whether it is a linear layer held in another form than it was loaded in."""
+    return isinstance(module, Int8Linear)
 
 
 def _dtype(network: Any, variant: Variant) -> torch.dtype:

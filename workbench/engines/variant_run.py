@@ -13,7 +13,7 @@ from workbench.ceilings.memory_fit import memory_need
 from workbench.engines.device import Synchronise, free_cached
 from workbench.engines.engine import PointError
 from workbench.engines.kept_cache import FILLED_FROM, KeptCache, fill_to
-from workbench.engines.variant_network import variant_network, weight_bytes_needed
+from workbench.engines.variant_network import held_bytes, variant_network, weight_bytes_needed
 from workbench.experiments.gap.variant import AS_LOADED, Agreement, Cache, Variant, VariantRun
 from workbench.models.model import DTYPE_BYTES, Model
 from workbench.runner import CancelToken
@@ -88,8 +88,7 @@ class TorchVariant:
     @property
     def weight_bytes(self) -> int:
         """What its weights take."""
-        held = (*self._network.parameters(), *self._network.buffers())
-        return sum(each.numel() * each.element_size() for each in held)
+        return held_bytes(self._network)
 
     @property
     def prompt_tokens(self) -> int:

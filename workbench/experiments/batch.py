@@ -13,6 +13,7 @@ from workbench.engines.engine import BatchTiming, BoxRates, PointError
 from workbench.experiments.batch_plan import BatchPlan, Point, lengths, pass_seconds, plan_batch
 from workbench.experiments.events import Event, PointFailed, PointFloor, Predicted, Progress, RowMeasured
 from workbench.experiments.foretelling import OperationTimer
+from workbench.experiments.gap.variant import Stored
 from workbench.experiments.judging import judged
 from workbench.experiments.measured_run import Around, Load, MeasuredRun, measured_run, point_row, under_ceiling
 from workbench.experiments.plan import middle_context
@@ -93,7 +94,7 @@ def _measure(sweep: MeasuredRun[BatchPlan]) -> Iterator[Event]:
     points = planned.points
     yield Progress("reading the box's rates", points=len(points))
     rates = sweep.read(sweep.loaded.box_rates)
-    few_rows = {b: calibrated_product(sweep.loaded.labels.device, settings.dtype, b) for b in settings.batches}
+    few_rows = {b: _few_rows(sweep, b) for b in settings.batches}
     sweep.cancel.check()
     beside_loaded = sweep.loaded.free_bytes()
     needs = [planned.need_at(point) for point in points]
@@ -163,6 +164,14 @@ class _Pace:
         slowdown = self.measured_s / self.measured_floors_s if self.measured_floors_s else 1.0
         points = [(floor_s * slowdown, taken if j == i else _Taken()) for j, floor_s in enumerate(self.floors_s)][i:]
         return sum(each.passes_left(self.settings, seconds) * seconds for seconds, each in points if seconds)
+
+
+def _few_rows(sweep: MeasuredRun[BatchPlan], b: int) -> Quantity | None:
+    """What b rows get of C by the probe, which multiplies by weights of one dtype and by no packed ones."""
+    settings = sweep.planned.settings
+    if settings.variant.stored is not Stored.AS_LOADED:
+        return None
+    return calibrated_product(sweep.loaded.labels.device, settings.dtype, b)
 
 
 def _begun(sweep: MeasuredRun[BatchPlan], point: Point) -> _Taken:

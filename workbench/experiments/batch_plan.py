@@ -1,13 +1,13 @@
 """What a batch sweep would need and take at each of its points, known before anything is loaded."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 
 from workbench.ceilings import decode, prefill
 from workbench.ceilings.memory_fit import MemoryNeed, most_sequences
 from workbench.experiments.engine_plan import run_model, run_need
 from workbench.experiments.plan import LoadPlan, loading_seconds, middle_context
-from workbench.experiments.settings import BatchSettings, check_context, check_settings, resolved_weights
+from workbench.experiments.settings import BatchSettings, check_context, check_held, check_settings, resolved_weights
 from workbench.hardware.machine import available_bytes, usable_cores
 from workbench.models.model import KvKind, Model
 from workbench.models.slices import larger_slice
@@ -53,7 +53,8 @@ class BatchPlan(LoadPlan):
 
     def need_in(self, dtype: str) -> MemoryNeed:
         """The need of one sequence of the shortest context in another dtype."""
-        return need_at(self.settings, self.model.in_dtype(dtype), least_point(self.settings))
+        settings = replace(self.settings, dtype=dtype)
+        return need_at(self.settings, settings.held(self.model), least_point(settings))
 
     @property
     def cache_words(self) -> str:
@@ -72,6 +73,7 @@ def plan_batch(settings: BatchSettings) -> BatchPlan:
     model = run_model(settings)
     weights = resolved_weights(settings, model)
     check_context(settings, model)
+    check_held(settings, model)
     resident = settings.held(model)
     C = assumed_compute(settings.threads or usable_cores())
     available = available_bytes()

@@ -1,10 +1,14 @@
 """What a plan rests on where another engine than transformers runs the model: its tensors as stored, and its need."""
 
+from dataclasses import replace
+
 from workbench.ceilings.kv_cache import cache_bytes
 from workbench.ceilings.memory_fit import MemoryNeed, memory_need
 from workbench.errors import SettingsError
 from workbench.experiments.engine_settings import ENDPOINT, TRANSFORMERS
+from workbench.experiments.gap.variant import Stored
 from workbench.experiments.settings import RunSettings
+from workbench.models.int8 import UNPACKED_BYTES, unpacked_beside
 from workbench.models.model import DTYPE_BYTES, Model, ModelKind, Read, TensorGroup
 from workbench.models.resolve import resolve
 
@@ -63,7 +67,8 @@ def run_need(
     """
     if settings.engine == TRANSFORMERS:
         size = DTYPE_BYTES[resident.held_in or settings.dtype]
-        return memory_need(resident, prompt, new_tokens, size, batch, pass_tokens)
+        need = memory_need(resident, prompt, new_tokens, size, batch, pass_tokens)
+        return need if settings.variant.stored is Stored.AS_LOADED else _packing(need, resident, size)
     if settings.engine == ENDPOINT:
         return MemoryNeed(weights=0, cache=0, activations=0, repacked=0, appended=0, loading=0, engine=0)
     rows = min(batch * prompt, settings.llama_cpp.micro_batch_tokens)
@@ -76,3 +81,9 @@ def run_need(
         loading=0,
         engine=LLAMA_CPP_BYTES,
     )
+
+
+def _packing(need: MemoryNeed, resident: Model, element_bytes: int) -> MemoryNeed:
+    """The need where linear layers are packed once they are loaded: the head is unpacked for a product of many rows."""
+    loading = need.loading + unpacked_beside(resident, element_bytes)
+    return replace(need, loading=loading, repacked=UNPACKED_BYTES * resident.head_parameters)

@@ -10,6 +10,7 @@ from workbench.engines.engine import load_engine, load_transformers
 from workbench.experiments.batch_plan import BatchPlan
 from workbench.experiments.engine_settings import TRANSFORMERS
 from workbench.experiments.events import Event, OperationsTimed, PointsForetold, Progress
+from workbench.experiments.gap.variant import AS_LOADED
 from workbench.experiments.plan import LoadPlan, Plan, middle_context
 from workbench.experiments.settings import RunSettings
 from workbench.experiments.window import TimedWindow
@@ -101,9 +102,12 @@ def _milliseconds(of: Prediction | None) -> tuple[float | None, float | None, fl
 
 
 def point_passes(planned: LoadPlan) -> tuple[PointPasses, ...]:
-    """The passes of each point of a run; none of a model whose operations aren't known, nor of other experiments."""
+    """The passes of each point of a run; none where its operations aren't known, and none of other experiments.
+
+    In a variant the operations are others than those that are timed.
+    """
     model = planned.resident
-    if not can_be_predicted(model):
+    if not can_be_predicted(model) or planned.settings.variant != AS_LOADED:
         return ()
     match planned:
         case Plan(settings=settings):

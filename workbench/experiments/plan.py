@@ -1,7 +1,7 @@
 """What a run would need and take, known before anything is loaded."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from workbench.ceilings import decode, prefill
 from workbench.ceilings.memory_fit import MemoryNeed, longest_prompt
@@ -13,6 +13,7 @@ from workbench.experiments.settings import (
     SweepSettings,
     Weights,
     check_context,
+    check_held,
     check_settings,
     resolved_weights,
 )
@@ -53,7 +54,7 @@ class LoadPlan(ABC):
         settings = self.settings
         match settings.engine:
             case "transformers":
-                return f"loading {self.model.name} in {settings.dtype}"
+                return f"loading {self.model.name} in {settings.form}"
             case "endpoint":
                 return f"asking {settings.endpoint.url} what it serves"
             case engine:
@@ -88,7 +89,7 @@ class Plan(LoadPlan):
     def need_in(self, dtype: str) -> MemoryNeed:
         """The need of its longest prompt in another dtype."""
         settings = self.settings
-        resident = larger_slice(self.model.in_dtype(dtype), settings.layers)
+        resident = larger_slice(replace(settings, dtype=dtype).held(self.model), settings.layers)
         return run_need(settings, resident, max(settings.prompts), settings.new_tokens)
 
     @property
@@ -112,6 +113,7 @@ def plan(settings: SweepSettings) -> Plan:
     model = run_model(settings)
     weights = resolved_weights(settings, model)
     check_context(settings, model)
+    check_held(settings, model)
     resident = settings.held(model)
     return Plan(
         settings=settings,
@@ -163,7 +165,7 @@ def check_memory(planned: LoadPlan) -> None:
     ways += [planned.shorter] if planned.shorter else []
     offer = f"What would fit: {' or '.join(ways)}." if ways else "Choose a smaller model, or free memory."
     raise MemoryRefused(
-        f"{model.name} in {settings.dtype} needs {need.total / 1e9:.1f} GB: {need.weights / 1e9:.1f} GB of weights, "
+        f"{model.name} in {settings.form} needs {need.total / 1e9:.1f} GB: {need.weights / 1e9:.1f} GB of weights, "
         f"{need.cache / 1e9:.2f} GB of cache {planned.cache_words}, "
         f"{need.working / 1e9:.2f} GB of activations and {need.engine / 1e9:.2f} GB for the engine. This process "
         f"may still take {planned.available / 1e9:.1f} GB. {offer}"

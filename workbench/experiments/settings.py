@@ -13,10 +13,12 @@ from workbench.experiments.engine_settings import (
     LlamaCppSettings,
     check_engine,
 )
+from workbench.experiments.gap.variant import AS_LOADED, Cache, Stored, Variant
 from workbench.experiments.repeats import LEAST_REPEATS, Repeats
 from workbench.hardware.machine import THIS_MACHINE, usable_cores
 from workbench.models.cache_types import CACHE_TYPE_BYTES, cache_type
-from workbench.models.model import DTYPE_BYTES, Model, ModelKind
+from workbench.models.int8 import in_int8
+from workbench.models.model import DTYPE_BYTES, KvKind, Model, ModelKind
 
 DEFAULT_MODEL = "qwen3-0.6b"
 DEFAULT_PROMPTS = (1, 16, 64, 256, 1024, 4096)
@@ -41,6 +43,7 @@ class RunSettings:
     """What any run is made with; `threads` None is what this process may use, `weights` None what the model has.
 
     With `layers` only slices of so many layers and of twice as many are run, and the whole model's times follow.
+    `variant` is what else differs from the model as it is loaded: its own dtype and threads are None.
     """
 
     model: str = DEFAULT_MODEL
@@ -50,6 +53,7 @@ class RunSettings:
     threads: int | None = None
     track: str = THIS_MACHINE
     layers: int | None = None
+    variant: Variant = AS_LOADED
     engine: str = TRANSFORMERS
     endpoint: EndpointSettings = field(default_factory=EndpointSettings)
     llama_cpp: LlamaCppSettings = field(default_factory=LlamaCppSettings)
@@ -66,13 +70,21 @@ class RunSettings:
                 return self.llama_cpp.cache_element_bytes
 
     @property
+    def form(self) -> str:
+        """The dtype, and what else is changed, in words."""
+        return self.dtype if self.variant == AS_LOADED else f"{self.dtype}, {self.variant}"
+
+    @property
     def is_told(self) -> bool:
         """Whether it is known which model runs; behind an endpoint a person has to say so."""
         return self.engine != ENDPOINT or bool(self.model)
 
     def held(self, model: Model) -> Model:
-        """The model as the engine holds it: converted to the dtype by transformers, as stored by all others."""
-        return model.in_dtype(self.dtype) if self.engine == TRANSFORMERS else model
+        """The model as the engine holds it: as stored, but by transformers in the dtype and the variant's form."""
+        if self.engine != TRANSFORMERS:
+            return model
+        held = model.in_dtype(self.dtype)
+        return held if self.variant.stored is Stored.AS_LOADED else in_int8(held)
 
     def plain(self) -> dict[str, Any]:
         """The settings as values JSON can hold."""
@@ -163,6 +175,7 @@ def check_settings(settings: SweepSettings | BatchSettings | GapSettings) -> Non
         raise SettingsError(
             f"Slices of a model's layers are run by transformers only, and the engine is {settings.engine}."
         )
+    _check_variant(settings)
     if settings.dtype not in DTYPE_BYTES:
         raise SettingsError(unknown_name("dtype", settings.dtype, DTYPE_BYTES))
     check_device(settings.device)
@@ -201,6 +214,33 @@ def check_settings(settings: SweepSettings | BatchSettings | GapSettings) -> Non
                 f"The number of threads is {settings.threads:,}; this process may use {usable_cores()} cores, and more "
                 f"than {most} threads on them measure nothing but their waiting. Use at most {most}."
             )
+
+
+def _check_variant(settings: RunSettings) -> None:
+    variant = settings.variant
+    if variant == AS_LOADED:
+        return
+    refusal = ""
+    if settings.engine != TRANSFORMERS:
+        refusal = f"only transformers runs a model so, and the engine is {settings.engine}"
+    elif settings.layers is not None:
+        refusal = "slices of its layers are run as they are loaded"
+    elif isinstance(settings, GapSettings):
+        refusal = "a ladder takes a model apart as it is loaded, and tries each of these beside it"
+    elif isinstance(settings, BatchSettings) and settings.mixed and variant.compiled:
+        refusal = "what is compiled is compiled for one shape, and sequences of unequal length have many"
+    if refusal:
+        raise SettingsError(f"The run asks for {variant}: {refusal}. Leave that out.")
+
+
+def check_held(settings: RunSettings, model: Model) -> None:
+    """Raise SettingsError where the model can't be run in the variant; what only its network tells, loading does."""
+    kinds = {layer.kind for layer in model.kv_layers}
+    if settings.variant.cache is Cache.PREALLOCATED and KvKind.RECURRENT in kinds:
+        raise SettingsError(
+            f"{model.name} keeps recurrent states, for which there is no preallocated cache. Leave that, and compiled, "
+            "out."
+        )
 
 
 def _check_repeats(settings: RepeatedSettings) -> None:

@@ -8,7 +8,7 @@ import torch
 
 from workbench.engines.engine import BoxRates
 from workbench.hardware.machine import usable_cores
-from workbench.hardware.probe.model_rates import WeightReader, product_rate
+from workbench.hardware.probe.model_rates import WeightReader, matrix_rate
 from workbench.models.model import Model
 from workbench.quantity import Quantity
 
@@ -37,7 +37,7 @@ class FileRates:
         """B and C of this moment."""
         assert self._reader is not None, "rates are read before close"
         with torch.inference_mode():
-            return BoxRates(self._reader.rate(), product_rate(torch.ones(self._shape), _nothing, self._clock))
+            return BoxRates(self._reader.rate(), matrix_rate(torch.ones(self._shape), _nothing, self._clock))
 
     def read_again(self) -> Quantity:
         """B of this moment, in about a quarter of a second."""

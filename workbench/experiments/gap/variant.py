@@ -48,6 +48,17 @@ class Variant:
         ]
         return ", ".join(filter(None, words)) or "as loaded"
 
+    @property
+    def stored_words(self) -> str:
+        """How its weights are held; empty as loaded."""
+        return "" if self.stored is Stored.AS_LOADED else str(Variant(stored=self.stored))
+
+    @property
+    def run_words(self) -> str:
+        """How it is run, whatever its weights are held in; empty as loaded."""
+        run = replace(self, dtype=None, threads=None, stored=Stored.AS_LOADED)
+        return "" if run == AS_LOADED else str(run)
+
     def with_change(self, other: "Variant") -> "Variant":
         """This one with everything that `other` changes."""
         return replace(self, **other.changes)

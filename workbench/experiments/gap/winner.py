@@ -2,10 +2,10 @@
 
 import json
 import re
-from dataclasses import replace
 from pathlib import Path
 
-from workbench.experiments.gap.variant import AS_LOADED, Variant
+from workbench.experiments.gap.named_variants import names_of
+from workbench.experiments.gap.variant import Variant
 from workbench.experiments.settings import GapSettings
 from workbench.paths import config_folder
 from workbench.runs.ladder import Fastest
@@ -30,30 +30,26 @@ def save_winner(settings: GapSettings, model: str, winner: Variant, found: Faste
 
 
 def preset_text(settings: GapSettings, model: str, winner: Variant, found: Fastest) -> str:
-    """The track as TOML: dtype and threads for its sweeps, and in its notes what else the winner changes.
-
-    Sweeps run a model as transformers loads it, so that nothing but those two can be set for them.
-    """
+    """The track as TOML: its sweeps run the model with everything that the winner changes."""
     what = "prefill" if settings.prefill else "decode step"
-    notes = [
+    note = (
         f"Found by a search: a {what} of {settings.batch:,} × {settings.context:,} tokens takes "
         f"{found.pass_s * 1e3:.1f} ms instead of {found.as_loaded_s * 1e3:.1f} in {settings.dtype}: {found.note}."
-    ]
-    rest = replace(winner, dtype=None, threads=None)
-    if rest != AS_LOADED:
-        notes.append(f"The sweeps below do without what else it takes: {rest}.")
+    )
     lines = [
         f"name = {_text(f'fastest {model}')}",
         f"title = {_text(f'{model}, the fastest found')}",
         f"hardware = {_text(settings.track)}",
         f"models = [{_text(model)}]",
-        f"notes = [{', '.join(map(_text, notes))}]",
+        f"notes = [{_text(note)}]",
         "",
         "[sweep]",
         f"dtype = {_text(winner.dtype or settings.dtype)}",
     ]
     if winner.threads is not None:
         lines.append(f"threads = {winner.threads}")
+    if names := names_of(winner):
+        lines.append(f"levers = [{', '.join(map(_text, names))}]")
     return "\n".join(lines) + "\n"
 
 

@@ -87,15 +87,28 @@ class WeightReader:
         )
 
 
-def product_rate(weight: torch.Tensor, synchronise: Synchronise, clock: Clock = time.perf_counter) -> Quantity:
+def matrix_rate(weight: torch.Tensor, synchronise: Synchronise, clock: Clock = time.perf_counter) -> Quantity:
     """C: the best rate in FLOP/s of multiplying PRODUCT_ROWS rows by one of the model's matrices."""
+
+    def product(rows: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.linear(rows, weight)
+
     out_features, in_features = weight.shape
-    rows = torch.ones(PRODUCT_ROWS, in_features, dtype=weight.dtype, device=weight.device)
-    seconds = min(
-        _seconds(
-            lambda: _each(lambda w: torch.nn.functional.linear(rows, w), [weight]), PRODUCT_PASSES, synchronise, clock
-        )
-    )
+    return product_rate(product, (out_features, in_features), weight.dtype, weight.device, synchronise, clock)
+
+
+def product_rate(
+    product: Callable[[torch.Tensor], torch.Tensor],
+    shape: tuple[int, int],
+    dtype: torch.dtype,
+    device: torch.device,
+    synchronise: Synchronise,
+    clock: Clock = time.perf_counter,
+) -> Quantity:
+    """C: the best rate in FLOP/s of a product of PRODUCT_ROWS rows with a matrix of this shape, outputs × inputs."""
+    out_features, in_features = shape
+    rows = torch.ones(PRODUCT_ROWS, in_features, dtype=dtype, device=device)
+    seconds = min(_seconds(lambda: product(rows), PRODUCT_PASSES, synchronise, clock))
     return Quantity(
         name="matrix product rate",
         value=2 * PRODUCT_ROWS * in_features * out_features / seconds,
@@ -106,7 +119,7 @@ def product_rate(weight: torch.Tensor, synchronise: Synchronise, clock: Clock = 
     )
 
 
-def _seconds(run: Callable[[], None], passes: int, synchronise: Synchronise, clock: Clock) -> list[float]:
+def _seconds(run: Callable[[], object], passes: int, synchronise: Synchronise, clock: Clock) -> list[float]:
     """Of each of `passes`, after one that is dropped; the clock is read only when the device has finished."""
     seconds = []
     for _ in range(passes + 1):
