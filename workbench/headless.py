@@ -126,7 +126,7 @@ def plan_words(planned: LoadPlan) -> str:
     need, settings = planned.most_needed, planned.settings
     if settings.engine == ENDPOINT:
         return f"{planned.model.name} behind {settings.endpoint.url}; nothing is loaded here."
-    held = settings.dtype if settings.engine == TRANSFORMERS else planned.model.quantisation
+    held = settings.form if settings.engine == TRANSFORMERS else planned.model.quantisation
     return (
         f"{planned.model.name}, {planned.weights} weights, {held}: "
         f"{need.total / 1e9:.1f} GB needed of {planned.available / 1e9:.1f} GB free; "

@@ -230,7 +230,7 @@ def _check_variant(settings: RunSettings) -> None:
     elif isinstance(settings, BatchSettings) and settings.mixed and variant.compiled:
         refusal = "what is compiled is compiled for one shape, and sequences of unequal length have many"
     if refusal:
-        raise SettingsError(f"The run asks for {variant}: {refusal}. Leave that out.")
+        raise SettingsError(f"The levers ask for {variant}: {refusal}. Leave them out.")
 
 
 def check_held(settings: RunSettings, model: Model) -> None:

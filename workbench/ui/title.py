@@ -37,7 +37,7 @@ def labels(settings: SweepSettings, live: LiveRun | None) -> tuple[str, ...]:
         row = live.rows[-1]
         return row.model, row.dtype, row.engine, row.device
     chosen = settings if live is None or live.over else live.settings
-    dtype = (chosen.dtype,) if chosen.engine == TRANSFORMERS else ()
+    dtype = (chosen.form,) if chosen.engine == TRANSFORMERS else ()
     return chosen.model.rpartition("/")[2], *dtype, chosen.engine, chosen.device
 
 

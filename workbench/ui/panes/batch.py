@@ -66,6 +66,7 @@ class BatchPane(RunPane):
             dtype=setup.dtype,
             device=setup.device,
             threads=setup.threads,
+            variant=setup.variant,
             track=setup.track,
             engine=setup.engine,
             endpoint=setup.endpoint,

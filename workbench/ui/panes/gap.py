@@ -109,6 +109,7 @@ class GapPane(Vertical):
             dtype=setup.dtype,
             device=setup.device,
             threads=setup.threads,
+            variant=setup.variant,
             track=setup.track,
             context=whole_number(self._text("context"), "context"),
             batch=whole_number(self._text("batch"), "batch"),

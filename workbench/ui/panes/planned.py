@@ -18,7 +18,7 @@ def plan_lines(planned: Plan) -> list[str]:
     longest = max(planned.settings.prompts) + planned.settings.new_tokens
     lines = [
         f"{model.name} · {model.architecture} · {planned.model.quantisation}",
-        f"{settings.dtype if settings.engine == TRANSFORMERS else settings.engine}, {planned.weights} weights",
+        f"{settings.form if settings.engine == TRANSFORMERS else settings.engine}, {planned.weights} weights",
         "",
         _line("reads W", f"{_bytes(model.read_bytes_per_token)} per token"),
         _line("reads k", f"{_bytes(k)} per cached token"),

@@ -13,6 +13,7 @@ from textual.widgets import Input, OptionList, Static
 
 from workbench.errors import SettingsError, WorkbenchError
 from workbench.experiments.engine_settings import ENGINES, EndpointSettings
+from workbench.experiments.gap.named_variants import names_of, variant_named
 from workbench.experiments.plan import Plan, plan
 from workbench.experiments.settings import AUTO_REPEATS, DEVICES, SweepSettings, Weights
 from workbench.hardware.device import Device
@@ -72,6 +73,8 @@ class SetupPane(Vertical):
                 yield from field("device", Choice(DEVICES, first.device, id="device"))
                 threads = "" if first.threads is None else str(first.threads)
                 yield from field("threads", Entry(threads, f"all {this_machine().cores}", id="threads"))
+                levers = ",".join(names_of(first.variant))
+                yield from field("levers", Entry(levers, "none: as loaded", id="levers"))
                 yield from field("prompts", Entry(",".join(map(str, first.prompts)), id="prompts"))
                 yield from field("new tokens", Entry(str(first.new_tokens), id="new-tokens"))
                 yield from field("repeats", Entry(str(first.repeats), id="repeats"))
@@ -115,7 +118,7 @@ class SetupPane(Vertical):
             self.app.call_from_thread(self.query_one(ModelList).offer, [(str(path), "on disk") for path in found])
 
     def settings(self) -> SweepSettings:
-        """What the fields say; raises SettingsError where one holds no number."""
+        """What the fields say; raises SettingsError where one holds no number, or a lever that is none."""
         weights, repeats = self.query_one("#weights", Choice).value, self._text("repeats")
         return SweepSettings(
             model=self._text("model"),
@@ -126,6 +129,7 @@ class SetupPane(Vertical):
             dtype=self.query_one("#dtype", Choice).value,
             device=self.query_one("#device", Choice).value,
             threads=whole_number(threads, "threads") if (threads := self._text("threads")) else None,
+            variant=variant_named([name.strip() for name in self._text("levers").split(",") if name.strip()]),
             track=self.query_one("#track", Choice).value,
             engine=self.query_one("#engine", Choice).value,
             endpoint=EndpointSettings(url=self._text("endpoint")),
@@ -208,6 +212,8 @@ class SetupPane(Vertical):
         self.query_one("#dtype", Choice).value = settings.dtype
         self.query_one("#device", Choice).value = settings.device
         for name, text in (
+            ("threads", "" if settings.threads is None else str(settings.threads)),
+            ("levers", ",".join(names_of(settings.variant))),
             ("prompts", ",".join(map(str, settings.prompts))),
             ("new-tokens", str(settings.new_tokens)),
             ("repeats", str(settings.repeats)),
