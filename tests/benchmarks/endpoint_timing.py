@@ -101,7 +101,10 @@ def main() -> None:
 
 
 def measure(client: Client, streams: int) -> None:
-    ttft, tpot, cores, lag = [], [], [], []
+    ttft: list[float] = []
+    tpot: list[float] = []
+    cores: list[float] = []
+    lag: list[float] = []
     for repeat in range(REPEATS[streams]):
         requests = [
             Request("/v1/completions", json.dumps({"seed": repeat * 1000 + i}).encode()) for i in range(streams)

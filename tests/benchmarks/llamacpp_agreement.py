@@ -7,7 +7,7 @@ timed by nothing but what its answer says: the sweep's warm-up, repeats and rows
 import json
 import shutil
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from statistics import median
@@ -18,13 +18,14 @@ from workbench.engines.endpoint.prompts import random_ids
 from workbench.engines.engine import LoadedModel, RequestTiming
 from workbench.engines.llama_cpp import embedded
 from workbench.engines.llama_cpp.bench import load_llama_bench
-from workbench.experiments.plan import plan
+from workbench.experiments.plan import LoadPlan, plan
 from workbench.experiments.settings import SweepSettings
 from workbench.runner import CancelToken
 
 PROMPTS, NEW_TOKENS, ALTERNATIONS = (16, 128, 512), 33, 7
 BAR = 0.03
 Timed = Callable[[int, int], RequestTiming]
+PHASES: Mapping[str, Callable[[RequestTiming], float]] = {"prompt": lambda t: t.ttft_s, "decode": lambda t: t.tpot_s}
 
 
 def asked_of(model: LoadedModel, n: int, seed: int) -> RequestTiming:
@@ -52,12 +53,12 @@ def main() -> None:
     secrets: list[str] = []
     start = embedded._start
 
-    def kept(planned: object, secret: str, cancel: CancelToken) -> embedded._Started:
+    def kept(planned: LoadPlan, secret: str, cancel: CancelToken) -> embedded._Started:
         secrets.append(secret)
-        started.append(start(planned, secret, cancel))  # type: ignore[arg-type]
+        started.append(start(planned, secret, cancel))
         return started[-1]
 
-    embedded._start = kept  # type: ignore[assignment]
+    embedded._start = kept
     model = embedded.load_llama_cpp(plan(settings), CancelToken())
     bench = shutil.which("llama-bench")
     try:
@@ -80,10 +81,10 @@ def compare(model: LoadedModel, other: Timed, n: int) -> None:
     asked_of(model, n, 0)
     other(n, 0)
     for i in range(1, ALTERNATIONS + 1):
-        pair = [(ours, partial(asked_of, model)), (theirs, other)]
+        pair: list[tuple[list[RequestTiming], Timed]] = [(ours, partial(asked_of, model)), (theirs, other)]
         for kept, timed in pair if i % 2 else reversed(pair):
             kept.append(timed(n, i))
-    for name, of in (("prompt", lambda t: t.ttft_s), ("decode", lambda t: t.tpot_s)):
+    for name, of in PHASES.items():
         each = [(of(a), of(b)) for a, b in zip(ours, theirs, strict=True)]
         ratios = [a / b for a, b in each]
         best = min(a for a, _ in each) / min(b for _, b in each)

@@ -140,14 +140,18 @@ async def test_what_is_chosen_is_what_runs() -> None:
         assert [row.prompt_tokens for row in rows] == [4, 8]
 
 
-async def test_another_engine_takes_the_file_as_it_is_and_says_what_it_lacks() -> None:
+async def test_another_engine_takes_the_file_as_it_is_and_says_what_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/no/such/folder")
     app = an_app(engine="llama.cpp")
     async with app.run_test(size=SIZES[0]) as pilot:
         await until(pilot, lambda: "no GGUF file" in shown(app, "#setup-problem"))
         field(app, "model").value = str(smollm2_gguf())
         await until(pilot, lambda: "llama.cpp, real weights" in shown(app, "#plan"))
         assert "96.6 MB per token" in shown(app, "#plan")
-        app.screen.query_one("#engine", Choice).value = "endpoint"
+        app.screen.query_one("#engine", Choice).focus()
+        await pilot.press("right")
+        await until(pilot, lambda: "no llama-bench on the PATH" in shown(app, "#setup-problem"))
+        await pilot.press("right")
         await until(pilot, lambda: "is no http address" in shown(app, "#setup-problem"))
 
 

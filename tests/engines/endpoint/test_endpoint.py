@@ -59,8 +59,12 @@ def several(url: str, model: str = "", **about: Any) -> BatchSettings:
 
 
 def events(asked: SweepSettings | BatchSettings, cancel: CancelToken | None = None) -> list[Event]:
-    made = sweep if isinstance(asked, SweepSettings) else batch_sweep
-    return list(made(asked, load_engine, TimedWindow())(cancel or CancelToken()))  # type: ignore[operator]
+    match asked:
+        case SweepSettings():
+            experiment = sweep(asked, load_engine, TimedWindow())
+        case BatchSettings():
+            experiment = batch_sweep(asked, load_engine, TimedWindow())
+    return list(experiment(cancel or CancelToken()))
 
 
 def rows(seen: list[Event]) -> list[Row]:
