@@ -31,7 +31,7 @@ from workbench.gap_output import GapPrinter
 from workbench.output import Format, RowTable, note, print_json, write_nowhere
 from workbench.paths import log_file
 from workbench.probe_output import ProbePrinter
-from workbench.quantity import explain, format_duration
+from workbench.quantity import Origin, explain, format_duration
 from workbench.runner import Experiment, Listener, Runner
 from workbench.runs.export import csv_text, records
 from workbench.runs.row import BATCH, PREFILL_DECODE, Row
@@ -311,7 +311,9 @@ class _Printer:
                 again = f", sitting {run.sitting}" if run.resumed_at else ""
                 note(f"run {run.run_id}{again} on {run.machine}")
             case Predicted():
-                note(f"this box reads {event.read_rate} and multiplies {event.product_rate} right now")
+                here = event.read_rate.origin is Origin.MEASURED
+                who, when = ("this box", " right now") if here else ("what it runs on", ", by its maker")
+                note(f"{who} reads {event.read_rate} and multiplies {event.product_rate}{when}")
             case Progress(stage="measuring") if event.left_s is not None:
                 note(f"{_point(event)}, {format_duration(event.left_s)} left")
             case Progress():

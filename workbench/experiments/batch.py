@@ -18,7 +18,7 @@ from workbench.experiments.judging import judged
 from workbench.experiments.measured_run import Around, Load, MeasuredRun, measured_run, point_row, under_ceiling
 from workbench.experiments.plan import middle_context
 from workbench.experiments.repeats import LEAST_REPEATS, warm_ups
-from workbench.experiments.served import with_streams
+from workbench.experiments.served import goodput, with_streams
 from workbench.experiments.settings import BatchSettings
 from workbench.experiments.sittings import Earlier
 from workbench.experiments.window import TimedWindow
@@ -277,5 +277,5 @@ def _mixed(settings: BatchSettings, point: Point) -> Iterator[str]:
 
 
 def figures(rows: Sequence[Row]) -> tuple[Quantity, ...]:
-    """How far doubling the batch pays, for each context."""
-    return tuple(figure(each) for each in doublings(rows))
+    """How far doubling the batch pays, for each context, and what of a server's requests kept within limits."""
+    return (*(figure(each) for each in doublings(rows)), *goodput(rows))

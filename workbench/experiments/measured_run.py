@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
 from workbench.engines.engine import EngineLabels, LoadedModel, PointError
-from workbench.experiments.events import Event, Finished, PointFailed, Progress, RowMeasured, Started
+from workbench.experiments.events import Event, Finished, PointFailed, Predicted, Progress, RowMeasured, Started
 from workbench.experiments.foretelling import NONE_MADE, OperationTimer, Predictions, foretell, timer_of
 from workbench.experiments.plan import LoadPlan, check_before_loading
 from workbench.experiments.sittings import (
@@ -202,6 +202,8 @@ def measured_run(
             bases = _other_bases(planned.settings.track)
             measured = MeasuredRun(planned, run, loaded, window, cancel, *bases, tuple(rows), predictions)
             for event in measure(measured):
+                if isinstance(event, Predicted) and not _is_arithmetic_known(measured):
+                    continue
                 if isinstance(event, RowMeasured | PointFailed):
                     samples = replace(event.samples, discarded=tuple(measured.discarded))
                     event = replace(event, samples=samples)
@@ -300,6 +302,11 @@ def _rates(measured: MeasuredRun[Any], rates: Around) -> dict[str, Any]:
         "calibrated_gb_per_s": read if basis is Basis.CALIBRATION else None,
         "vendor_gb_per_s": read if basis is Basis.VENDOR else None,
     }
+
+
+def _is_arithmetic_known(measured: MeasuredRun[Any]) -> bool:
+    """Whether it is known which model runs, and on what: the floors of a stand-in are nobody's."""
+    return measured.planned.settings.is_told and measured.loaded.labels.host.basis is not None
 
 
 def under_ceiling(row: Row, measured: MeasuredRun[Any], batch_is_known: bool = True) -> Row:

@@ -1,12 +1,13 @@
 """What requests to a server add to a row: the client's clock beside the server's, waiting, concurrency, goodput."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from statistics import fmean, median
 from typing import Any
 
 from workbench.engines.engine import BatchTiming, RequestTiming, SeenByClient, Streams
 from workbench.experiments.engine_settings import EndpointSettings
+from workbench.quantity import Origin, Quantity, Unit
 from workbench.runs.row import Row
 
 BY_SERVER, BY_CLIENT = "the server's clock", "the client's clock"
@@ -45,6 +46,20 @@ def with_streams(row: Row, passes: Sequence[BatchTiming], settings: EndpointSett
             "goodput_per_s": good / sum(each.span_s for each in streams),
         }
     return _noted(replace(row, **columns), seen, _queued(streams))
+
+
+def goodput(rows: Sequence[Row]) -> Iterator[Quantity]:
+    """For each batch that was held to limits, the share of its requests that kept within them."""
+    for row in rows:
+        if row.goodput_share is not None and row.goodput_per_s is not None:
+            yield Quantity(
+                f"{row.goodput_share * 100:.0f} % of the requests of batch {row.batch:,} after {row.prompt_tokens:,} "
+                f"tokens kept within the limits, {row.goodput_per_s:.3g} a second",
+                row.goodput_share,
+                Unit.SHARE,
+                Origin.MEASURED,
+                "goodput",
+            )
 
 
 def _seen_columns(seen: Sequence[SeenByClient]) -> dict[str, Any]:

@@ -33,10 +33,11 @@ from workbench.engines.engine import load_engine
 from workbench.errors import SettingsError
 from workbench.experiments.batch import batch_sweep
 from workbench.experiments.engine_settings import EndpointSettings
-from workbench.experiments.events import Event, Finished, PointFailed, RowMeasured
+from workbench.experiments.events import Event, Finished, PointFailed, Predicted, RowMeasured
 from workbench.experiments.prefill_decode import sweep
 from workbench.experiments.settings import BatchSettings, SweepSettings
 from workbench.experiments.window import TimedWindow
+from workbench.quantity import Origin
 from workbench.runner import CancelToken
 from workbench.runs.row import Row
 from workbench.runs.run import RunStatus
@@ -225,6 +226,15 @@ def test_a_fault_is_a_row_with_its_reason_and_the_sweep_goes_on(fault: str) -> N
     assert finished.status is RunStatus.FINISHED
 
 
+def test_nothing_is_predicted_of_what_nobody_knows() -> None:
+    with playing() as server:
+        known = events(settings(server.url, "smollm2-135m", hardware="h100-sxm"))
+        for asked in (settings(server.url), settings(server.url, "smollm2-135m"), settings(server.url, hardware="l4")):
+            assert not any(isinstance(event, Predicted) for event in events(asked))
+    predicted = next(event for event in known if isinstance(event, Predicted))
+    assert predicted.read_rate.origin is Origin.VENDOR
+
+
 def test_a_server_that_goes_away_fails_the_points_that_are_left() -> None:
     with playing() as server:
         seen = iter(sweep(settings(server.url), load_engine, TimedWindow())(CancelToken()))
@@ -280,10 +290,14 @@ def test_one_stream_that_fails_fails_its_point_with_how_many_did() -> None:
 def test_arrivals_at_a_rate_count_what_kept_within_the_limits_and_have_no_ceiling() -> None:
     with playing() as server:
         asked = several(server.url, "smollm2-135m", hardware="h100-sxm", rate=200.0, ttft_limit_ms=60_000.0)
-        within = rows(events(asked))[1]
+        seen = events(asked)
+        within = rows(seen)[1]
         beyond = rows(events(replace(asked, endpoint=replace(asked.endpoint, ttft_limit_ms=1e-6))))[1]
     assert (within.goodput_share, beyond.goodput_share, beyond.goodput_per_s) == (1.0, 0.0, 0.0)
     assert within.arrivals_per_s == 200.0
+    finished = seen[-1]
+    assert isinstance(finished, Finished)
+    assert "100 % of the requests of batch 4 after 8 tokens" in finished.figures[-1].name
     assert (within.goodput_per_s or 0) > 0
     assert (within.bytes_per_step, within.ceiling_tokens_per_s) == (None, None)
 
