@@ -76,7 +76,7 @@ def load(planned: LoadPlan, cancel: CancelToken) -> "TorchModel":
     variant = planned.settings.variant
     _apply(variant, network, planned)
     labels = EngineLabels(
-        engine=", ".join(filter(None, (ENGINE, variant.run_words))),
+        engine=f"{ENGINE} ({variant.run_words})" if variant.run_words else ENGINE,
         engine_version=f"{transformers.__version__}, torch {torch.__version__}",
         quantisation=_quantisation(planned),
         dtype=planned.settings.dtype,

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from math import isinf
 
 from workbench.ceilings.batch import Limit
 from workbench.experiments.statistics import Interval
@@ -51,7 +52,7 @@ OPPOSITE = {
     Verdict.UNKNOWN: Verdict.UNKNOWN,
 }
 """What is said of a symptom whose figure must be small."""
-SPANS = "the same points with more repeats: the interval spans both answers"
+SPANS = "the same points when the box is quiet, or with more repeats: the interval spans both answers"
 
 Check = Callable[[float, Sequence[Reading]], Found]
 """What the readings say of a symptom that is present from so many times on."""
@@ -82,7 +83,15 @@ def _times_words(ratio: Times) -> str:
     low, high = ratio.interval.low, ratio.interval.high
     if low == high:
         return f"{format_number(ratio.value)} times"
-    return f"{format_number(ratio.value)} times ({format_number(low)} to {format_number(high)})"
+    return f"{format_number(ratio.value)} times ({range_words(ratio.interval)})"
+
+
+def range_words(interval: Interval) -> str:
+    """Where a number of times lies, which can't be below none: with no upper end either, nowhere in particular."""
+    low, high = interval.low, interval.high
+    if isinf(high):
+        return f"at least {format_number(low)}" if low > 0 else "any number of"
+    return f"{format_number(low)} to {format_number(high)}" if low > 0 else f"at most {format_number(high)}"
 
 
 def _ratio(name: str, ratio: Times, formula: str, *inputs: Quantity) -> Quantity:
@@ -152,10 +161,10 @@ def _prefill_fit(requests: Sequence[Reading]) -> Fit | None:
 
 
 def _prefill_terms(requests: Sequence[Reading]) -> tuple[Quantity, ...]:
-    """Intercept, slope and n² term of TTFT, where there are points for them."""
+    """Intercept, slope and n² term of TTFT, where there are points for them and none comes out below zero."""
     fitted = _prefill_fit(requests)
-    # Without a point to spare the curve goes through the noise as well, and a term may come out below zero.
-    if fitted is None or fitted.coefficients[2].interval is None:
+    # Without a point to spare the curve goes through the noise as well; no part of a time is negative.
+    if fitted is None or fitted.coefficients[2].interval is None or any(c.value < 0 for c in fitted.coefficients):
         return ()
     n = requests[-1].prompt_tokens
     names = ("TTFT that no prompt length changes", "TTFT in proportion to the prompt", "TTFT with the prompt squared")
@@ -218,7 +227,7 @@ def square(least: float, found: Sequence[Reading]) -> Found:
         "(c0 + c1·n + c2·n²) / (c0 + c1·n)",
         *_prefill_terms(requests),
     )
-    why = f"at {_tokens(n)} TTFT lies above the straight line of shorter prompts"
+    why = f"at {_tokens(n)} TTFT beside the straight line of the shorter prompts"
     longer = f"prompts longer than {_tokens(n)}" if ratio.value < least else ""
     return _told(least, ratio, figure, why, longer)
 

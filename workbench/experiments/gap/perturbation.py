@@ -15,7 +15,7 @@ from workbench.models.resolve import resolve
 from workbench.quantity import Origin, Quantity, Unit, format_number
 from workbench.record import headed
 from workbench.runner import CancelToken, Experiment
-from workbench.runs.checks import Verdict, judged, other_work
+from workbench.runs.checks import Verdict, judged, other_work, range_words
 from workbench.runs.doubling import LEAST_GAIN, doublings
 from workbench.runs.readings import Reading, Times, over_batches, over_contexts, over_prompts, readings, times
 from workbench.runs.row import BATCH, Row
@@ -128,8 +128,7 @@ def _over_prompts(found: Sequence[Reading]) -> Sentence:
 
 def _unsure_words(what: str, spread: Times) -> str:
     """Where a ratio lies that its repeats don't decide."""
-    low, high = (format_number(end) for end in (spread.interval.low, spread.interval.high))
-    return f"by its repeats {what} may be anything from {low} to {high} times what it was"
+    return f"by its repeats {what} may be {range_words(spread.interval)} times what it was"
 
 
 def _power_words(requests: Sequence[Reading]) -> str:

@@ -18,6 +18,8 @@ WIDTHS = {
 }
 BATCH_WIDTHS = {"prompt_tokens": 7, "batch": 6, "bound_by": 13}
 LEAST_WIDTH = 7
+SHORT_HEADING = 5
+"""Characters of a heading that is not broken: "tok/" above "s" is no word."""
 
 
 class SweepTable(DataTable[Text]):
@@ -73,7 +75,9 @@ class SweepTable(DataTable[Text]):
 
 
 def heading_lines(heading: str) -> list[str]:
-    """A heading on two lines, broken at its last space or, without one, after its stroke."""
+    """A heading on two lines, broken at its last space or, without one, after its stroke; a short one stays whole."""
+    if len(heading) <= SHORT_HEADING:
+        return ["", heading]
     first, space, last = heading.rpartition(" ")
     if not space:
         first, stroke, last = heading.rpartition("/")
