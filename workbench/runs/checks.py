@@ -83,7 +83,8 @@ def _times_words(ratio: Times) -> str:
     low, high = ratio.interval.low, ratio.interval.high
     if low == high:
         return f"{format_number(ratio.value)} times"
-    return f"{format_number(ratio.value)} times ({range_words(ratio.interval)})"
+    where = "not bounded by its repeats" if low <= 0 and isinf(high) else range_words(ratio.interval)
+    return f"{format_number(ratio.value)} times ({where})"
 
 
 def range_words(interval: Interval) -> str:
@@ -91,7 +92,7 @@ def range_words(interval: Interval) -> str:
     low, high = interval.low, interval.high
     if isinf(high):
         return f"at least {format_number(low)}" if low > 0 else "any number of"
-    return f"{format_number(low)} to {format_number(high)}" if low > 0 else f"at most {format_number(high)}"
+    return f"from {format_number(low)} to {format_number(high)}" if low > 0 else f"at most {format_number(high)}"
 
 
 def _ratio(name: str, ratio: Times, formula: str, *inputs: Quantity) -> Quantity:
