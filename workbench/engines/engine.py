@@ -51,11 +51,12 @@ class EngineLabels:
 class SeenByClient:
     """A request as its client saw it, in seconds from sending it, and what the server told besides, None where untold.
 
-    `by_server` says whether the request's phases are by the server's own clock; `notes` are for the row's reader.
+    An answer that was not streamed has neither TTFT nor TPOT by the client. `by_server` says whether the request's
+    phases are by the server's own clock; `notes` are for the row's reader.
     """
 
-    ttft_s: float
-    tpot_s: float
+    ttft_s: float | None
+    tpot_s: float | None
     end_s: float
     tokens: int
     queue_s: float | None = None

@@ -63,16 +63,20 @@ def goodput(rows: Sequence[Row]) -> Iterator[Quantity]:
 
 
 def _seen_columns(seen: Sequence[SeenByClient]) -> dict[str, Any]:
-    queues = [each.queue_s for each in seen if each.queue_s is not None]
     cached = [each.cached_tokens for each in seen if each.cached_tokens is not None]
     return {
         "timed_by": BY_SERVER if all(each.by_server for each in seen) else BY_CLIENT,
-        "queue_ms": median(queues) * 1e3 if queues else None,
-        "client_ttft_ms": median(each.ttft_s for each in seen) * 1e3,
-        "client_tpot_ms": median(each.tpot_s for each in seen) * 1e3,
-        "end_to_end_ms": median(each.end_s for each in seen) * 1e3,
+        "queue_ms": _median_ms(each.queue_s for each in seen),
+        "client_ttft_ms": _median_ms(each.ttft_s for each in seen),
+        "client_tpot_ms": _median_ms(each.tpot_s for each in seen),
+        "end_to_end_ms": _median_ms(each.end_s for each in seen),
         "cached_tokens": max(cached) if cached else None,
     }
+
+
+def _median_ms(seconds: Iterable[float | None]) -> float | None:
+    known = [each for each in seconds if each is not None]
+    return median(known) * 1e3 if known else None
 
 
 def _tokens(streams: Streams) -> list[int]:
@@ -81,7 +85,8 @@ def _tokens(streams: Streams) -> list[int]:
 
 def _decoded_rate(streams: Streams) -> float:
     """Tokens after each stream's first, over the time from the first stream's first to the last one's last."""
-    first = min(sent + t.seen.ttft_s for sent, t in zip(streams.sent_s, streams.timings, strict=True) if t.seen)
+    sent = zip(streams.sent_s, streams.timings, strict=True)
+    first = min(sent_s + (timing.seen.ttft_s or 0.0) for sent_s, timing in sent if timing.seen)
     return (sum(_tokens(streams)) - len(streams.timings)) / (streams.span_s - first)
 
 
@@ -93,7 +98,8 @@ def _mean_streams(streams: Streams) -> float:
 def _is_good(seen: SeenByClient, settings: EndpointSettings) -> bool:
     """Whether a request kept within both limits, by what its user saw."""
     ttft, tpot = settings.ttft_limit_ms, settings.tpot_limit_ms
-    return (ttft is None or seen.ttft_s * 1e3 <= ttft) and (tpot is None or seen.tpot_s * 1e3 <= tpot)
+    in_ttft = ttft is None or (seen.ttft_s is not None and seen.ttft_s * 1e3 <= ttft)
+    return in_ttft and (tpot is None or (seen.tpot_s is not None and seen.tpot_s * 1e3 <= tpot))
 
 
 def _queued(streams: Sequence[Streams]) -> Iterable[str]:

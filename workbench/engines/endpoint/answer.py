@@ -35,6 +35,7 @@ class ServerTimes:
 class Answer:
     """One answer: its tokens, those that came as the first usable one did, and the moments of the client's clock.
 
+    Of one that was not streamed only its end has a moment, and `tokens_s` is empty.
     `cached_tokens` of the prompt were not computed, None where the server doesn't say.
     """
 
@@ -77,6 +78,19 @@ def streamed_answer(reply: Reply) -> Answer:
     if not read.ended:
         raise AnswerError(f"the stream broke off after {len(read.usable_s):,} chunks with tokens, before its end")
     return read.answer(reply)
+
+
+def whole_answer(reply: Reply) -> Answer:
+    """The answer in a reply that was not streamed, which disturbs the server least: its times are the server's alone.
+
+    Raises AnswerError as `streamed_answer`, and where the server doesn't tell both phases.
+    """
+    check_status(reply)
+    if reply.problem:
+        raise AnswerError(reply.problem)
+    read = _Reading()
+    read.take(reply.ended_s, reply.body)
+    return read.whole(reply)
 
 
 def check_status(reply: Reply) -> None:
@@ -144,6 +158,23 @@ class _Reading:
             self._ids.append(count)
             # Bytes that are no whole character yet are held back: the first text may be of several tokens.
             self._first = self._first or count or counted or 1
+
+    def whole(self, reply: Reply) -> Answer:
+        """All that came in one piece; raises AnswerError where the server doesn't tell its tokens and both phases."""
+        tokens = _count(self._usage.get("completion_tokens"))
+        server = _server_times(self._timings, self._metrics)
+        if not tokens or server.prefill_s is None or server.decode_s is None:
+            raise AnswerError("the server tells neither its tokens nor its times")
+        return Answer(
+            sent_s=reply.sent_s,
+            first_s=reply.ended_s,
+            last_s=reply.ended_s,
+            tokens=tokens,
+            tokens_s=(),
+            prompt_tokens=_count(self._usage.get("prompt_tokens")),
+            cached_tokens=_count(self._timings.get("cache_n")),
+            server=server,
+        )
 
     def answer(self, reply: Reply) -> Answer:
         """The whole of it; raises AnswerError where nothing usable came or nothing counts its tokens."""

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from workbench.engines.endpoint.address import Address, parse_address
-from workbench.engines.endpoint.answer import Answer, AnswerError, ServerTimes, json_of, streamed_answer
+from workbench.engines.endpoint.answer import Answer, AnswerError, ServerTimes, json_of, streamed_answer, whole_answer
 from workbench.engines.endpoint.connection import Client, Exchanged, ExchangeError, Reply, Request
 from workbench.engines.endpoint.key import Key, key_of_environment
 from workbench.engines.endpoint.metrics_page import MetricsPage, read_metrics_page, times_between
@@ -90,6 +90,7 @@ class EndpointModel(TimedOnly):
         key: Key,
         labels: EngineLabels,
         rates: BoxRates,
+        is_streamed: bool = True,
     ) -> None:
         super().__init__(model)
         self.labels = labels
@@ -99,6 +100,7 @@ class EndpointModel(TimedOnly):
         self._server = server
         self._key = key
         self._rates = rates
+        self._is_streamed = is_streamed
         self._api = settings.api
         self._prompt: Prompt | None = None
         self._calibrated: dict[int, int] = {}
@@ -128,7 +130,11 @@ class EndpointModel(TimedOnly):
         rate = self._settings.rate
         arrivals = [0.0 if rate is None else i / rate for i in range(len(prompts))]
         timings, streams = self._timed(prompts, steps + 1, arrivals, cancel)
-        prefill_s = max(streams.sent_s[i] + each.seen.ttft_s for i, each in enumerate(timings) if each.seen)
+        prefill_s = max(
+            sent_s + (each.seen.ttft_s or 0.0)
+            for sent_s, each in zip(streams.sent_s, timings, strict=True)
+            if each.seen is not None
+        )
         return BatchTiming(prefill_s, tuple(each.tpot_s for each in timings), streams=streams)
 
     def close(self) -> None:
@@ -176,7 +182,7 @@ class EndpointModel(TimedOnly):
         """
         more = [{}] * len(prompts) if extras is None else extras
         requests = [
-            Request(self._route, self._body(prompt, new_tokens, **each), after)
+            Request(self._route, self._body(prompt, new_tokens, self._is_streamed, **each), after)
             for prompt, after, each in zip(prompts, arrivals, more, strict=True)
         ]
         exchanged = self._client.exchange(requests, cancel)
@@ -188,7 +194,7 @@ class EndpointModel(TimedOnly):
             try:
                 if isinstance(reply, ExchangeError):
                     raise reply
-                answers.append(streamed_answer(reply))
+                answers.append(streamed_answer(reply) if self._is_streamed else whole_answer(reply))
             except (ExchangeError, AnswerError) as error:
                 failed.append(self._key.hidden_in(str(error)))
         if failed:
@@ -197,23 +203,24 @@ class EndpointModel(TimedOnly):
         return answers
 
     def _timing(self, answer: Answer, prompt: Prompt, new_tokens: int, paged: ServerTimes | None) -> RequestTiming:
-        if answer.steps < 1:
+        if answer.tokens < 2 or answer.steps < 1:
             raise PointError(f"the answer ended after {answer.tokens:,} of {new_tokens:,} tokens: no step to time")
         server = paged if answer.server == NO_TIMES and paged is not None else answer.server
         prefill_s = answer.ttft_s if server.prefill_s is None else server.prefill_s
-        decode_s = answer.last_s - answer.first_s
-        if decode_s <= 0:
+        decode_s, end_s = answer.last_s - answer.first_s, answer.last_s - answer.sent_s
+        if decode_s <= 0 and self._is_streamed:
             raise PointError(
                 f"all {answer.tokens:,} tokens came at one moment: the server, or a proxy before it, does not stream"
             )
         queue_s = server.queue_s
         if queue_s is None and server.prefill_s is not None:
-            queue_s = max(0.0, answer.ttft_s - server.prefill_s)
+            before_s = answer.ttft_s if self._is_streamed else end_s - (server.decode_s or 0.0)
+            queue_s = max(0.0, before_s - server.prefill_s)
         counted, asked = answer.prompt_tokens, prompt.tokens
         seen = SeenByClient(
-            ttft_s=answer.ttft_s,
-            tpot_s=decode_s / answer.steps,
-            end_s=answer.last_s - answer.sent_s,
+            ttft_s=answer.ttft_s if self._is_streamed else None,
+            tpot_s=decode_s / answer.steps if self._is_streamed else None,
+            end_s=end_s,
             tokens=answer.tokens,
             queue_s=queue_s,
             prompt_tokens=counted,
@@ -330,7 +337,7 @@ def _noted(timing: RequestTiming, remarks: tuple[str, ...]) -> RequestTiming:
 
 def _late_words(streams: Streams) -> str:
     """A sentence where this client could not keep up; without a figure, so that it is told once."""
-    steps = [each.seen.tpot_s for each in streams.timings if each.seen]
+    steps = [each.seen.tpot_s for each in streams.timings if each.seen and each.seen.tpot_s]
     if streams.lag_s > max(LATE_S, LATE_SHARE * min(steps, default=0.0)):
         return (
             "this client couldn't keep up: it read its clock late by more than a quarter of a step. "

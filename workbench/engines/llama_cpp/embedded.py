@@ -82,8 +82,10 @@ def load_llama_cpp(planned: LoadPlan, cancel: CancelToken) -> "LlamaCppModel":
         )
         assert planned.model.path is not None, "a GGUF has a path"
         rates = FileRates(planned.model.path, planned.model, threads, time.perf_counter)
+        # On a machine whose cores all compute, a chunk a token costs the server and its reader some per cent of a step.
+        stand_in = BoxRates(ASSUMED_READ, assumed_compute(1))
         asked = EndpointModel(
-            planned.resident, settings, address, client, server, key, labels, BoxRates(ASSUMED_READ, assumed_compute(1))
+            planned.resident, settings, address, client, server, key, labels, stand_in, is_streamed=False
         )
         return LlamaCppModel(asked, started, rates)
     except BaseException:
@@ -223,13 +225,13 @@ class LlamaCppModel(TimedOnly):
         slots = [{"id_slot": i, "cache_prompt": True} for i in range(len(prompts))]
         at_once = [0.0] * len(prompts)
         filled, _ = self._asked.exchanged(prompts, 1, at_once, cancel, slots)
-        prefill_s = max(answer.first_s for answer in filled) - min(answer.sent_s for answer in filled)
-        # One step more than is timed, in which those that begin a little later catch up.
-        answers, _ = self._asked.exchanged(prompts, steps + 2, at_once, cancel, slots)
-        if any(answer.server.decode_s is None or answer.tokens < steps + 2 for answer in answers):
+        prefill_s = max(answer.last_s for answer in filled) - min(answer.sent_s for answer in filled)
+        answers, _ = self._asked.exchanged(prompts, steps + 1, at_once, cancel, slots)
+        if any(answer.tokens < 2 for answer in answers):
             raise PointError("llama.cpp gave no steps to time")
-        each_s = [(answer.server.decode_s or 0.0) / (answer.tokens - 1) for answer in answers]
-        return BatchTiming(prefill_s, _steps([answer.tokens_s for answer in answers], median(each_s), steps))
+        # The server tells the steps of a sequence together: a pass is one sample of what a step takes.
+        step_s = median((answer.server.decode_s or 0.0) / (answer.tokens - 1) for answer in answers)
+        return BatchTiming(prefill_s, (step_s,))
 
     def _check_alive(self) -> None:
         if (code := self._process.poll()) is not None:
@@ -240,16 +242,3 @@ class LlamaCppModel(TimedOnly):
         self._asked.close()
         self._rates.close()
         _stop(self._process)
-
-
-def _steps(moments: Sequence[Sequence[float]], mean_s: float, steps: int) -> tuple[float, ...]:
-    """Each step of all sequences by the client's clock, so scaled that their mean is the server's own.
-
-    Where text did not come with every token the server's mean stands for each of them.
-    """
-    count = min(map(len, moments))
-    if count < steps + 2:
-        return (mean_s,) * steps
-    gaps = [median(each[i + 1] - each[i] for each in moments) for i in range(count - 1)][-steps:]
-    scale = mean_s * len(gaps) / sum(gaps) if sum(gaps) else 1.0
-    return tuple(gap * scale for gap in gaps)
