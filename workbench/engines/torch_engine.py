@@ -54,8 +54,8 @@ CACHE_NAMES = ("cache", "past_key_values", "cache_params")
 """What transformers calls the cache: since 5.24, before it, and in state-space models."""
 MOST_HELD_BACK = 256_000_000
 """Bytes the C library may keep between requests: giving back less than this would cost the next one page faults."""
-COMPILING_STEPS = 2
-"""Steps of a request that is not timed, so that the graph of its steps is compiled: a second one finds it."""
+COMPILING_PASSES, COMPILING_STEPS = 2, 3
+"""Requests that are not timed, and steps of each, so that what is compiled for a new cache and an emptied one is."""
 MOST_OFF = 0.01
 """By which the bytes of packed weights may differ from those that were planned."""
 SHORT_TOKENS = 2
@@ -212,9 +212,11 @@ class TorchModel:
         self._cancel, self._ids = cancel, None
 
         def timed() -> RequestTiming:
-            if self._steps.begin(1, ids.shape[1] + new_tokens):
-                self._timed(ids, COMPILING_STEPS, cancel)
-                self._steps.begin(1, ids.shape[1] + new_tokens)
+            room = ids.shape[1] + max(new_tokens, COMPILING_STEPS + 1)
+            if self._steps.begin(1, room):
+                for _ in range(COMPILING_PASSES):
+                    self._timed(ids, COMPILING_STEPS, cancel)
+                    self._steps.begin(1, room)
             return self._timed(ids, new_tokens - 1, cancel)
 
         return self._explained(timed)
@@ -233,8 +235,9 @@ class TorchModel:
 
         def timed() -> BatchTiming:
             if self._steps.begin(sequences, room):
-                self._timed_batch(lengths, min(steps, COMPILING_STEPS), seed, cancel)
-                self._steps.begin(sequences, room)
+                for _ in range(COMPILING_PASSES):
+                    self._timed_batch(lengths, min(steps, COMPILING_STEPS), seed, cancel)
+                    self._steps.begin(sequences, room)
             return self._timed_batch(lengths, steps, seed, cancel)
 
         try:
