@@ -171,10 +171,9 @@ class GapSettings(RunSettings):
 def check_settings(settings: SweepSettings | BatchSettings | GapSettings) -> None:
     """Raise SettingsError where a setting is out of range or unknown; needs no model."""
     check_engine(settings.engine, settings.endpoint, settings.llama_cpp)
-    if settings.layers is not None and settings.engine != TRANSFORMERS:
-        raise SettingsError(
-            f"Slices of a model's layers are run by transformers only, and the engine is {settings.engine}."
-        )
+    if settings.engine != TRANSFORMERS and (settings.layers is not None or settings.variant != AS_LOADED):
+        what = "Slices of a model's layers are" if settings.layers is not None else f"{settings.variant} is"
+        raise SettingsError(f"{what} run by transformers only, and the engine is {settings.engine}.")
     _check_variant(settings)
     if settings.dtype not in DTYPE_BYTES:
         raise SettingsError(unknown_name("dtype", settings.dtype, DTYPE_BYTES))

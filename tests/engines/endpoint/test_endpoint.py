@@ -34,8 +34,9 @@ from workbench.errors import SettingsError
 from workbench.experiments.batch import batch_sweep
 from workbench.experiments.engine_settings import EndpointSettings
 from workbench.experiments.events import Event, Finished, PointFailed, Predicted, RowMeasured
+from workbench.experiments.gap.variant import Stored, Variant
 from workbench.experiments.prefill_decode import sweep
-from workbench.experiments.settings import BatchSettings, SweepSettings
+from workbench.experiments.settings import BatchSettings, SweepSettings, check_settings
 from workbench.experiments.window import TimedWindow
 from workbench.quantity import Origin
 from workbench.runner import CancelToken
@@ -402,3 +403,21 @@ def test_no_address_but_the_endpoint_s_is_reached(tmp_path: Path) -> None:
     assert ended.returncode == 0, ended.stderr
     assert "socket.connect" in ended.stderr
     assert "only the named endpoint is asked" in ended.stdout
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"layers": 4}, "Slices"),
+        ({"variant": Variant(stored=Stored.INT8)}, "run by transformers only"),
+        ({"endpoint": EndpointSettings(url="http://h", devices=0)}, "at least 1"),
+        ({"endpoint": EndpointSettings(url="http://h", devices=2)}, "--hardware"),
+        ({"endpoint": EndpointSettings(url="http://h", api="chatt")}, "Did you mean chat"),
+        ({"endpoint": EndpointSettings(url="http://h", timeout_s=0.0)}, "time-out"),
+        ({"endpoint": EndpointSettings(url="http://h", cache_type="q9")}, "cache type"),
+        ({"engine": "vllm"}, "no engine named"),
+    ],
+)
+def test_settings_that_can_t_be_are_refused_before_anything_is_asked(changed: dict[str, Any], words: str) -> None:
+    with pytest.raises(SettingsError, match=words):
+        check_settings(replace(settings("http://127.0.0.1:1"), **changed))
