@@ -4,6 +4,8 @@ from collections.abc import Iterable
 
 import torch
 
+from workbench.engines.int8_product import has_int8_product, int8_product
+
 MOST_ROWS = 4
 """Rows up to which the kernel that unpacks as it multiplies is faster than a product with the unpacked matrix."""
 LARGEST = 127
@@ -33,15 +35,19 @@ class Int8Linear(torch.nn.Module):
         self.register_buffer("packed", packed)
         self.register_buffer("scale", scale)
         self.bias = linear.bias
+        self.has_product = has_int8_product(weight.device)
         self.in_features, self.out_features = linear.in_features, linear.out_features
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """W·x + bias in the dtype of x, which is rounded to bfloat16 for the product."""
-        flat = x.reshape(-1, self.in_features).to(torch.bfloat16)
-        if flat.shape[0] <= MOST_ROWS:
-            y = torch._weight_int8pack_mm(flat, self.packed, self.scale)
+        """W·x + bias in the dtype of x, which is rounded for the product: to bfloat16, or more finely where it can."""
+        flat = x.reshape(-1, self.in_features)
+        half = flat.to(torch.bfloat16)
+        if flat.shape[0] > MOST_ROWS:
+            y = torch.nn.functional.linear(half, self.packed.to(torch.bfloat16)) * self.scale
+        elif self.has_product:
+            y = int8_product(flat.float(), self.packed, self.scale)
         else:
-            y = torch.nn.functional.linear(flat, self.packed.to(torch.bfloat16)) * self.scale
+            y = torch._weight_int8pack_mm(half, self.packed, self.scale)
         y = y.to(x.dtype).view(*x.shape[:-1], self.out_features)
         return y if self.bias is None else y + self.bias
 
