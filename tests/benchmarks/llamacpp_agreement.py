@@ -22,7 +22,7 @@ from workbench.experiments.plan import LoadPlan, plan
 from workbench.experiments.settings import SweepSettings
 from workbench.runner import CancelToken
 
-PROMPTS, NEW_TOKENS, ALTERNATIONS = (16, 128, 512), 33, 7
+PROMPTS, NEW_TOKENS, ALTERNATIONS = (16, 128, 512), 65, 11
 BAR = 0.03
 Timed = Callable[[int, int], RequestTiming]
 PHASES: Mapping[str, Callable[[RequestTiming], float]] = {"prompt": lambda t: t.ttft_s, "decode": lambda t: t.tpot_s}

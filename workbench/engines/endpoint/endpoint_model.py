@@ -185,7 +185,7 @@ class EndpointModel(TimedOnly):
             Request(self._route, self._body(prompt, new_tokens, self._is_streamed, **each), after)
             for prompt, after, each in zip(prompts, arrivals, more, strict=True)
         ]
-        exchanged = self._client.exchange(requests, cancel)
+        exchanged = self._client.exchange(requests, cancel, self._is_streamed)
         return self._answers(exchanged), exchanged.lag_s
 
     def _answers(self, exchanged: Exchanged) -> list[Answer]:
