@@ -20,10 +20,11 @@ class Int8Linear(torch.nn.Module):
     packed: torch.Tensor
     scale: torch.Tensor
 
-    def __init__(self, linear: torch.nn.Linear) -> None:
+    def __init__(self, linear: torch.nn.Linear, room: torch.Tensor | None = None) -> None:
+        """Pack a layer, into `room` where that is given: int8 of the weight's shape on its device."""
         super().__init__()
         weight = linear.weight.detach()
-        packed = torch.empty(weight.shape, dtype=torch.int8, device=weight.device)
+        packed = torch.empty(weight.shape, dtype=torch.int8, device=weight.device) if room is None else room
         scale = torch.empty(weight.shape[0], dtype=torch.bfloat16, device=weight.device)
         for first in range(0, weight.shape[0], BLOCK_ROWS):
             rows = slice(first, first + BLOCK_ROWS)

@@ -55,7 +55,7 @@ def _kernel() -> Callable[..., None] | None:
             found = ctypes.CDLL(str(library)).int8_product
         except (OSError, subprocess.SubprocessError):
             return None
-    found.argtypes = [*(6 * [ctypes.c_void_p]), *(3 * [ctypes.c_int64]), ctypes.c_int]
+    found.argtypes = [*(4 * [ctypes.c_void_p]), *(3 * [ctypes.c_int64]), ctypes.c_int]
     found.restype = None
     kernel: Callable[..., None] = found
     return kernel
@@ -72,9 +72,9 @@ def _product(x: torch.Tensor, packed: torch.Tensor, scale: torch.Tensor) -> torc
     assert kernel is not None
     x = x.contiguous()
     (rows, inputs), outputs = x.shape, packed.shape[0]
-    rounded, step, y = x.new_empty(rows, inputs, dtype=torch.int16), x.new_empty(rows), x.new_empty(rows, outputs)
-    tensors = (packed, scale, x, rounded, step, y)
-    kernel(*(each.data_ptr() for each in tensors), rows, outputs, inputs, torch.get_num_threads())
+    y = x.new_empty(rows, outputs)
+    pointers = packed.data_ptr(), scale.data_ptr(), x.data_ptr(), y.data_ptr()
+    kernel(*pointers, rows, outputs, inputs, torch.get_num_threads())
     return y
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 
+from workbench.engines.huge_pages import empty_int8
 from workbench.engines.int8_linear import Int8Linear, fits_int8, int8_bytes
 from workbench.experiments.gap.variant import Stored, Variant
 
@@ -75,9 +76,12 @@ def _is_table(network: Any, parameter: torch.nn.Parameter) -> bool:
 
 
 def _pack(network: Any) -> None:
-    for name, linear in _packed(network).items():
+    linears = _packed(network)
+    here = [name for name, linear in linears.items() if linear.weight.device.type == "cpu"]
+    rooms = dict(zip(here, empty_int8([linears[name].weight.shape for name in here]), strict=True))
+    for name, linear in linears.items():
         owner = network.get_submodule(name.rpartition(".")[0])
-        setattr(owner, name.rpartition(".")[2], Int8Linear(linear))
+        setattr(owner, name.rpartition(".")[2], Int8Linear(linear, rooms.get(name)))
 
 
 def _cast(network: Any, dtype: torch.dtype) -> None:
@@ -88,5 +92,5 @@ def _cast(network: Any, dtype: torch.dtype) -> None:
             if parameter is None or not parameter.is_floating_point() or parameter.dtype == dtype:
                 continue
             if id(parameter) not in cast:
-                cast[id(parameter)] = torch.nn.Parameter(parameter.detach().to(dtype), requires_grad=False)
+                cast[id(parameter)] = torch.nn.Parameter(parameter.detach().to(dtype))
             module._parameters[name] = cast[id(parameter)]
