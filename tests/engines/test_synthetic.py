@@ -1,7 +1,10 @@
 """Synthetic weights: every value in memory of its own, none denormal, tied where the model ties."""
 
+from typing import Any
+
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from workbench.engines.torch_engine import load
 from workbench.experiments.plan import Plan, plan
@@ -49,3 +52,25 @@ def test_the_cache_of_a_request_holds_the_bytes_the_arithmetic_says() -> None:
     cache = next(out[name] for name in ("cache", "past_key_values") if name in out)
     held = sum(t.numel() * t.element_size() for layer in cache.layers for t in (layer.keys, layer.values))
     assert held == model.model.kv_elements_read(10) * 4
+
+
+class Called(TorchDispatchMode):
+    """Notes what torch calls."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.names.append(func.overloadpacket.__name__)
+        return func(*args, **(kwargs or {}))
+
+
+def test_the_head_of_a_prefills_last_position_is_one_product_without_a_copy_of_its_weights() -> None:
+    network = load(planned("bfloat16"), CancelToken())._network
+    rows = torch.ones(1, 256, network.config.hidden_size, dtype=torch.bfloat16)
+    # Inference mode tells less of what it calls, and calls the same.
+    with torch.no_grad(), Called() as called:
+        network.get_output_embeddings()(rows[:, -1:])
+    assert "mm" in called.names
+    assert "bmm" not in called.names

@@ -72,7 +72,7 @@ def test_a_lever_that_no_run_is_given_by_name_is_refused(name: str, words: str) 
     ("settings", "words"),
     [
         (SweepSettings(variant=Variant(stored=Stored.INT8), layers=2), "as they are loaded"),
-        (SweepSettings(variant=Variant(stored=Stored.INT8), engine=LLAMA_CPP), "only transformers"),
+        (SweepSettings(variant=Variant(stored=Stored.INT8), engine=LLAMA_CPP), "transformers only"),
         (GapSettings(variant=Variant(attention="eager")), "takes a model apart as it is loaded"),
         (BatchSettings(variant=Variant(compiled=True), mixed=True), "one shape"),
     ],

@@ -12,7 +12,7 @@ from workbench.models.resolve import resolve
 from workbench.predictions.passes import can_be_predicted, decode_step, prefill
 
 DENSE = ("smollm2-135m", "qwen3-0.6b", "llama-3.2-1b", "mistral-7b-v0.3", "qwen3-8b")
-MULTIPLIED = (Task.PRODUCT, Task.LAST, Task.EXPERTS)
+MULTIPLIED = (Task.PRODUCT, Task.EXPERTS)
 
 
 def multiply_adds(counts: dict[Operation, int]) -> float:

@@ -108,15 +108,15 @@ class MemoryNeed:
     weights: int
     cache: int
     activations: int
-    repacked: int
     appended: int
     loading: int
     engine: int = ENGINE_BYTES
+    unpacked: int = 0
 
     @property
     def working(self) -> int:
         """What a pass holds besides weights and cache, or loading where that takes more."""
-        return max(self.activations + self.repacked + self.appended, self.loading - self.cache)
+        return max(self.activations + self.unpacked + self.appended, self.loading - self.cache)
 
     @property
     def beside_loaded(self) -> int:
@@ -168,16 +168,14 @@ def memory_need(
     Each of `batch` sequences holds as many; `pass_tokens` is what one pass of the prefill takes of all of them
     together, all their tokens where it is not given.
     Appending copies the cache, and the heap keeps holes: in a sweep over prompts of about its size (peaks measured on
-    the Qwen3-0.6B shape at 2,048 and 4,096 tokens), in the passes of a batch of part of it. For half-width types
-    oneDNN lays a matrix out anew before it multiplies: the output head is the largest (seen with torch 2.13 on a CPU).
-    A GGUF is held beside its largest tensor while it is dequantised.
+    the Qwen3-0.6B shape at 2,048 and 4,096 tokens), in the passes of a batch of part of it. A GGUF is held beside its
+    largest tensor while it is dequantised.
     """
     cache = cache_bytes(model, prompt + new_tokens, element_bytes, batch)
     return MemoryNeed(
         weights=model.resident_bytes,
         cache=cache,
         activations=activation_bytes(model, pass_tokens or batch * prompt, element_bytes, positions=batch),
-        repacked=model.head_parameters * element_bytes if element_bytes < FLOAT32_BYTES else 0,
         appended=_beside_caches(model, cache, pass_tokens * _row_bytes(model, element_bytes)) if pass_tokens else cache,
         loading=(model.file_bytes or 0) + model.head_parameters * FLOAT32_BYTES if model.kind is ModelKind.GGUF else 0,
     )

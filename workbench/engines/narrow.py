@@ -51,7 +51,7 @@ def narrow_network(network: Any, device: torch.device | None = None) -> Any | No
         built.tie_weights()
         for each in built.parameters():
             each.detach().fill_(0.02)
-        return built.eval().requires_grad_(False)
+        return built.eval()
     except Exception:
         # Any of a class's own checks may refuse such widths; the ladder then says that this was not measured.
         log.info("no narrow %s", type(network).__name__, exc_info=True)

@@ -74,13 +74,12 @@ def run_need(
             need = replace(need, engine=need.engine + COMPILER_BYTES)
         return need if settings.variant.stored is Stored.AS_LOADED else _packing(need, resident, size)
     if settings.engine == ENDPOINT:
-        return MemoryNeed(weights=0, cache=0, activations=0, repacked=0, appended=0, loading=0, engine=0)
+        return MemoryNeed(weights=0, cache=0, activations=0, appended=0, loading=0, engine=0)
     rows = min(batch * prompt, settings.llama_cpp.micro_batch_tokens)
     return MemoryNeed(
         weights=resident.held_bytes,
         cache=cache_bytes(resident, prompt + new_tokens, settings.element_bytes, batch),
         activations=4 * (8 * rows * resident.hidden + batch * resident.vocabulary),
-        repacked=0,
         appended=0,
         loading=0,
         engine=LLAMA_CPP_BYTES,
@@ -90,4 +89,4 @@ def run_need(
 def _packing(need: MemoryNeed, resident: Model, element_bytes: int) -> MemoryNeed:
     """The need where linear layers are packed once they are loaded: the head is unpacked for a product of many rows."""
     loading = need.loading + unpacked_beside(resident, element_bytes)
-    return replace(need, loading=loading, repacked=UNPACKED_BYTES * resident.head_parameters)
+    return replace(need, loading=loading, unpacked=UNPACKED_BYTES * resident.head_parameters)

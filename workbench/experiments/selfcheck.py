@@ -14,6 +14,7 @@ from statistics import mean, median
 from workbench.engines.engine import BatchTiming, BoxRates, EngineLabels, LoadedModel, RequestTiming
 from workbench.errors import SettingsError
 from workbench.experiments.events import Event, PointFailed, RowMeasured
+from workbench.experiments.gap.floors import SlowMemory
 from workbench.experiments.gap.parts import Dissection
 from workbench.experiments.gap.variant import Variant, VariantRun
 from workbench.experiments.measured_run import Load
@@ -156,6 +157,10 @@ class SteppedModel:
     def free_bytes(self) -> int:
         """As the engine has it."""
         return self.loaded.free_bytes()
+
+    def slow_memory(self) -> SlowMemory | None:
+        """As the engine has it."""
+        return self.loaded.slow_memory()
 
     def batch(self, lengths: Sequence[int], steps: int, seed: int, cancel: CancelToken) -> BatchTiming:
         """As the engine has it."""

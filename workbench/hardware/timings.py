@@ -22,7 +22,6 @@ class Task(StrEnum):
     ROTATE = "rotate"  # heads, key-value heads, head dimension
     GATE = "gate"  # width of a feed-forward row
     ADD = "add"  # width
-    LAST = "head of the last position"  # vocabulary, hidden width; of so many rows, which lie between it and others
     CHOOSE = "choose"  # vocabulary
     EXPERTS = "experts"  # experts, experts a token uses, width of a feed-forward row, hidden width
     LAYER = "layer"  # layers of a kind have no shape: `family` tells them apart
@@ -55,8 +54,6 @@ class Operation:
             case Task.EXPERTS:
                 _, used, f, h = self.shape
                 return 3 * self.rows * used * f * h
-            case Task.LAST:
-                return prod(self.shape)
             case Task.LAYER | Task.STEP:
                 return 1.0
             case _:

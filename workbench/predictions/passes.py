@@ -55,12 +55,11 @@ def prefill(model: Model, n: int, b: int = 1) -> Pass:
 
 def _pass(model: Model, b: int, n: int, t: int) -> Pass:
     rows, family, table = b * n, model.architecture, (model.vocabulary, model.hidden)
-    head = Operation(Task.LAST, rows, table) if n > 1 else Operation(Task.PRODUCT, b, table)
     layers = tuple(_layer(model, index, b, n, t) for index in range(len(model.attention_layers)))
     ends = (
         Operation(Task.STEP, 1, family=family),
         Operation(Task.NORM, rows, (model.hidden,)),
-        head,
+        Operation(Task.PRODUCT, b, table),
         Operation(Task.CHOOSE, b, (model.vocabulary,)),
     )
     return Pass(b, n, t, layers, ends)

@@ -24,7 +24,6 @@ WORDS: Mapping[Task, str] = {
     Task.ROTATE: "rotary positions",
     Task.GATE: "gates",
     Task.ADD: "additions",
-    Task.LAST: "the head, of the last position",
     Task.CHOOSE: "choosing the token",
     Task.EXPERTS: "routed experts",
     Task.LAYER: "the framework, each layer",

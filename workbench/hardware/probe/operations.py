@@ -77,8 +77,6 @@ class OperationBench:
         match operation.task:
             case Task.PRODUCT:
                 return self._product(operation)
-            case Task.LAST:
-                return self._last(operation)
             case Task.ATTEND:
                 return self._attention(operation, call)
             case Task.EXPERTS:
@@ -93,19 +91,13 @@ class OperationBench:
         weight = self._next(*operation.shape)
         return lambda: torch.nn.functional.linear(rows, weight)
 
-    def _last(self, operation: Operation) -> Run:
-        """The head on the last of some rows as a view of them all, for which torch 2.13 lays the weights out anew."""
-        last = self._values(1, operation.rows, operation.shape[1])[:, -1:, :]
-        weight = self._next(*operation.shape)
-        return lambda: torch.nn.functional.linear(last, weight)
-
     def _routed(self, operation: Operation) -> Run:
         """Tokens through the experts drawn for each, uniformly."""
         assert self._experts is not None, "routed experts are timed with a module of the model's class"
         experts = self._experts
         count, used, _, h = operation.shape
         for name, parameter in experts.named_parameters():
-            experts._parameters[name] = torch.nn.Parameter(self._next(*parameter.shape), requires_grad=False)
+            experts._parameters[name] = torch.nn.Parameter(self._next(*parameter.shape))
         chosen = torch.rand(operation.rows, count, device=self._device).topk(used).indices
         shares = torch.full((operation.rows, used), 1 / used, dtype=self._dtype, device=self._device)
         rows = self._values(operation.rows, h)
