@@ -42,13 +42,12 @@ class Int8Linear(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """W·x + bias in the dtype of x, which is rounded for the product: to bfloat16, or more finely where it can."""
         flat = x.reshape(-1, self.in_features)
-        half = flat.to(torch.bfloat16)
         if flat.shape[0] > MOST_ROWS:
-            y = torch.nn.functional.linear(half, self.packed.to(torch.bfloat16)) * self.scale
+            y = torch.nn.functional.linear(flat.bfloat16(), self.packed.bfloat16()) * self.scale
         elif self.has_product:
             y = int8_product(flat.float(), self.packed, self.scale)
         else:
-            y = torch._weight_int8pack_mm(half, self.packed, self.scale)
+            y = torch._weight_int8pack_mm(flat.bfloat16(), self.packed, self.scale)
         y = y.to(x.dtype).view(*x.shape[:-1], self.out_features)
         return y if self.bias is None else y + self.bias
 

@@ -26,7 +26,7 @@ _operations.define("int8_product(Tensor x, Tensor packed, Tensor scale) -> Tenso
 
 
 def int8_product(x: torch.Tensor, packed: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
-    """scale · (packed · x), rows × outputs in float32; x is rounded to 14 to 16 bits a row.
+    """scale · (packed · x), rows × outputs in float32; each row of x is rounded to at most 16 bits.
 
     `x` is rows × inputs in float32, `packed` outputs × inputs in int8, `scale` a factor for each output in bfloat16.
     Only where `has_int8_product`.
