@@ -21,7 +21,7 @@ WIDE = ("-mprefer-vector-width=512",)
 COMPILERS = ("cc", "gcc", "clang")
 COMPILE_S = 30
 
-_operations = torch.library.Library("workbench", "FRAGMENT")
+_operations: Any = torch.library.Library("workbench", "FRAGMENT")  # type: ignore[no-untyped-call]
 _operations.define("int8_product(Tensor x, Tensor packed, Tensor scale) -> Tensor")
 
 
@@ -78,6 +78,8 @@ def _product(x: torch.Tensor, packed: torch.Tensor, scale: torch.Tensor) -> torc
     return y
 
 
-@torch.library.register_fake("workbench::int8_product", lib=_operations)
-def _product_shape(x: torch.Tensor, packed: torch.Tensor, scale: torch.Tensor) -> Any:
+def _product_shape(x: torch.Tensor, packed: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
     return x.new_empty(x.shape[0], packed.shape[0])
+
+
+torch.library.register_fake("workbench::int8_product", _product_shape, lib=_operations)
