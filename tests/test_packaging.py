@@ -69,7 +69,7 @@ IMPORTED_AS = {"pynvml": "nvidia-ml-py"}
 
 def test_every_package_imported_is_declared() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    extra = [requirement for name in ("gpu",) for requirement in project["optional-dependencies"][name]]
+    extra = [requirement for name in ("gpu", "llamacpp") for requirement in project["optional-dependencies"][name]]
     requirements = [*project["dependencies"], *extra]
     declared = {requirement.split(">")[0].split("<")[0].split("=")[0] for requirement in requirements}
     imported = {root for path in modules() for root in imported_roots(path)}

@@ -9,14 +9,13 @@ import pytest
 from tests.fakes import FakeModel, fake_load
 from workbench.engines.engine import RequestTiming
 from workbench.errors import SettingsError
-from workbench.experiments import measured_run
+from workbench.experiments import measured_run, window
 from workbench.experiments.events import Event, Progress, RowMeasured
-from workbench.experiments.measured_run import MeasuredRun
 from workbench.experiments.plan import LoadPlan, plan
 from workbench.experiments.prefill_decode import sweep
 from workbench.experiments.repeats import Repeats, half_width_share, warm_ups
 from workbench.experiments.settings import SweepSettings
-from workbench.experiments.window import TimedWindow
+from workbench.experiments.window import Disturbance, TimedWindow
 from workbench.hardware.load import Load
 from workbench.runner import CancelToken
 
@@ -85,7 +84,7 @@ def test_a_slow_first_token_is_a_warm_up_though_the_whole_is_steady() -> None:
 @pytest.fixture(autouse=True)
 def quiet_box(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever else this machine does while the tests run, rows are judged as on one with nothing else to do."""
-    monkeypatch.setattr(MeasuredRun, "_record", lambda self, more: None)
+    monkeypatch.setattr(window, "_between", lambda *_: Disturbance())
     monkeypatch.setattr(measured_run, "load_between", lambda before, after: Load(0.0, 0.0, None, 1 << 34, None))
 
 

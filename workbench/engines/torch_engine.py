@@ -3,15 +3,10 @@
 import gc
 import inspect
 import logging
-import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
-
-# Read when transformers is imported: no hub is asked, and no progress bar is drawn over a table or a screen.
-os.environ.setdefault("HF_HUB_OFFLINE", "1")
-os.environ.setdefault("TQDM_DISABLE", "1")
 
 import torch
 import transformers
