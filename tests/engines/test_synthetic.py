@@ -54,11 +54,11 @@ def test_the_cache_of_a_request_holds_the_bytes_the_arithmetic_says() -> None:
     assert held == model.model.kv_elements_read(10) * 4
 
 
-class Called(TorchDispatchMode):
+class Called(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Notes what torch calls."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.names: list[str] = []
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
