@@ -144,7 +144,8 @@ with suspension.stops_noticed():
     signal.signal(signal.SIGCONT, told)
     thread = threading.Thread(target=measure)
     thread.start()
-    thread.join()
+    while thread.is_alive():
+        thread.join(0.05)
 """
 
 
