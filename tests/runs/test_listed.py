@@ -15,7 +15,9 @@ BATCH = Run("b", "batch", "2026-01-02T00:00:00Z", "smollm2-135m", "a box", {"con
 def test_a_line_says_how_far_a_run_came_and_the_most_it_reached() -> None:
     with Store() as store:
         store.add_run(SWEEP)
-        store.add_row(a_row(run_id="a", prompt_tokens=1, total_tokens_per_s=40.0, device="cuda:0"), Samples())
+        store.add_row(
+            a_row(run_id="a", prompt_tokens=1, total_tokens_per_s=40.0, dtype="bfloat16", device="cuda:0"), Samples()
+        )
         store.add_run(BATCH)
         store.end_run("b", RunStatus.INTERRUPTED, "stopped")
         batch, sweep = [listed(run) for run in store.runs()]

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.fake_grid import BUSY, a_calibration, a_cell
 from tests.fakes import a_row
 from workbench.errors import SettingsError
 from workbench.hardware.machine import THIS_MACHINE, this_machine
@@ -14,6 +15,7 @@ from workbench.runs.measured_device import (
     ASSUMED_READ,
     UNMEASURED,
     UNREADABLE,
+    calibrated_read,
     device_named,
     this_device,
 )
@@ -50,9 +52,22 @@ def test_the_latest_rates_of_each_dtype() -> None:
     )
     found = this_device()
     assert (found.bandwidth.value, found.bandwidth.origin, found.bandwidth.symbol) == (12.5e9, Origin.MEASURED, "B")
-    assert found.bandwidth.source == "when run run-2 began, on qwen3-0.6b in float32"
+    assert found.bandwidth.source == "the better of before and after a point of run run-2, on qwen3-0.6b in float32"
     assert {form: rate.value for form, rate in found.compute.items()} == {"fp32": 120e9, "fp16": 300e9}
     assert all(rate.origin is Origin.MEASURED for rate in found.compute.values())
+
+
+def test_a_probe_of_a_busy_box_does_not_take_the_place_of_a_quiet_one() -> None:
+    with Store() as store:
+        store.add_calibration(a_calibration(a_cell(26.0)))
+        later = {"calibration_id": "20260102-000000-cccc", "taken_at": "2026-01-02T00:00:00Z"}
+        store.add_calibration(a_calibration(a_cell(15.0), load=BUSY, **later))
+    assert this_device().bandwidth.value == 26e9
+    assert calibrated_read() == this_device().bandwidth
+    with Store() as store:
+        later = {"calibration_id": "20260103-000000-cccc", "taken_at": "2026-01-03T00:00:00Z"}
+        store.add_calibration(a_calibration(a_cell(24.0), **later))
+    assert this_device().bandwidth.value == 24e9
 
 
 @pytest.mark.parametrize(

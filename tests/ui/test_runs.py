@@ -101,7 +101,7 @@ async def test_every_run_kept_is_shown_the_newest_first(size: tuple[int, int]) -
         await open_runs(pilot)
         assert list(lines(app)) == [
             "01-03 00:00 batch smollm2-135m float32 cpu 1/2 40.0 finished",
-            "01-02 00:00 sweep smollm2-135m float32 cpu 1/2 30.0 interrupted",
+            "01-02 00:00 sweep smollm2-135m bfloat16 cpu 1/2 30.0 interrupted",
             "01-01 00:00 sweep smollm2-135m float32 cpu 2/2 20.0 finished",
         ]
         assert shown(app, "#runs-line") == "3 runs"

@@ -101,7 +101,8 @@ def _print_track(track: Track, chosen: Format) -> None:
         case _:
             print(f"Track {track.name} · {track.title} · engine {track.engine}")
             for kind, values in settings.items():
-                print(f"{kind}: " + ", ".join(f"{name.replace('_', ' ')} {_listed(v)}" for name, v in values.items()))
+                given = {name.replace("_", " "): _listed(v) for name, v in values.items() if v not in (None, (), [])}
+                print(f"{kind}: " + ", ".join(f"{name} {words}" for name, words in given.items()))
             print()
             _print_device(device, Format.TABLE)
             print()

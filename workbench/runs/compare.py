@@ -17,6 +17,7 @@ _LABELS = (
     "quantisation",
     "dtype",
     "new_tokens",
+    "extrapolated_from",
     "engine",
     "engine_version",
     "device",

@@ -35,7 +35,7 @@ def listed(run: Run) -> ListedRun:
         started_at=run.started_at,
         kind=run.kind,
         model=run.model,
-        dtype=run.settings.get("dtype"),
+        dtype=run.dtype or run.settings.get("dtype"),
         device=run.device or run.settings.get("device"),
         rows=run.rows,
         points=len(run.points),

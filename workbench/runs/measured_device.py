@@ -84,7 +84,7 @@ def calibrated_gemv(device: str, dtype: str) -> Quantity | None:
 
 
 def _calibrations() -> list[Calibration]:
-    """Of this machine, newest first; none where the store can't be read."""
+    """Of this machine, as `_measured` has them; none where the store can't be read."""
     try:
         return _measured(str(this_machine()))[0]
     except StoreError:
@@ -125,17 +125,18 @@ def _memory(count: int) -> Quantity:
 
 
 def _measured(machine: str) -> tuple[list[Calibration], list[Row]]:
-    """The newest calibrations, and the latest rows measured on this machine's CPU, newest first.
+    """Calibrations, those of a quiet box first and the newest of each first, and the CPU's latest rows, newest first.
 
     Raises StoreError for a store that can't be read.
     """
     if not os.path.lexists(store_path()):
         return [], []
     with Store() as store:
-        return store.calibrations(machine), store.latest_rates(machine, "cpu")
+        quiet_first = sorted(store.calibrations(machine), key=lambda calibration: not calibration.quiet)
+        return quiet_first, store.latest_rates(machine, "cpu")
 
 
 def _rate(name: str, row: Row, giga: float | None, symbol: str) -> Quantity:
     unit = Unit.BYTES_PER_SECOND if symbol == "B" else Unit.FLOP_PER_SECOND
-    source = f"when run {row.run_id} began, on {row.model} in {row.dtype}"
+    source = f"the better of before and after a point of run {row.run_id}, on {row.model} in {row.dtype}"
     return Quantity(name, (giga or 0.0) * 1e9, unit, Origin.MEASURED, symbol, source=source)

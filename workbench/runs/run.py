@@ -40,6 +40,7 @@ class Run:
     resumed_at: tuple[str, ...] = ()
     owner: str = ""
     device: str | None = None
+    dtype: str | None = None
     best_tokens_per_s: float | None = None
     last_row_at: str | None = None
 

@@ -304,9 +304,10 @@ class Store:
         """All runs, the newest first; one whose process is gone while it says running is interrupted."""
         with self._explained("read"):
             found = self._connection.execute(
-                "SELECT runs.*, row_count, device, best_tokens_per_s, last_row_at FROM runs LEFT JOIN (SELECT run_id,"
-                " COUNT(*) AS row_count, MIN(device) AS device, MAX(total_tokens_per_s) AS best_tokens_per_s,"
-                " MAX(started_at) AS last_row_at FROM rows GROUP BY run_id) USING (run_id)"
+                "SELECT runs.*, row_count, device, dtype, best_tokens_per_s, last_row_at FROM runs LEFT JOIN"
+                " (SELECT run_id, COUNT(*) AS row_count, MIN(device) AS device, MIN(dtype) AS dtype,"
+                " MAX(total_tokens_per_s) AS best_tokens_per_s, MAX(started_at) AS last_row_at FROM rows"
+                " GROUP BY run_id) USING (run_id)"
                 " ORDER BY runs.started_at DESC, runs.rowid DESC"
             ).fetchall()
         return [_run(record) for record in found]
@@ -499,6 +500,7 @@ def _run(record: Any) -> Run:
         resumed_at=tuple(msgspec.json.decode(record["resumed_at"])),
         owner=record["owner"],
         device=record["device"],
+        dtype=record["dtype"],
         best_tokens_per_s=record["best_tokens_per_s"],
         last_row_at=record["last_row_at"],
     )

@@ -139,6 +139,17 @@ def test_of_a_long_pass_only_what_can_be_told_is_left_out_and_three_share_their_
     assert sampling.time.value == pytest.approx(0.01)
 
 
+def test_passes_of_very_different_times_are_told() -> None:
+    class Uneven(ToldPass):
+        def whole(self) -> Sample:
+            sample = super().whole()
+            return replace(sample, wall_s=sample.wall_s * (4 if self.asked.count("whole") == 3 else 1))
+
+    (told,) = [note for note in ladders(events(loading(Uneven())))[-1].notes if "slowest" in note]
+    assert "took 4.0 times the median" in told
+    assert not any("slowest" in note for note in ladders(events())[-1].notes)
+
+
 def test_the_row_is_of_the_whole_passes_and_every_one_is_kept() -> None:
     found = the_row(events())
     row, samples = found.row, found.samples

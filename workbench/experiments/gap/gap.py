@@ -46,6 +46,8 @@ LONG_S, NEGLIGIBLE, TOGETHER = 0.5, 0.01, 3
 """A pass is long from the first on. Of a long pass parts under the second, as a share of it, are not left out, and as
 many as the third between one whole pass and the next."""
 PEAK_ROWS = 1024
+UNEVEN = 1.5
+"""How many times the median the slowest whole pass may take before it is told."""
 CHANGED = "the pass gives other logits than before it was taken apart: this ladder can't be trusted"
 
 
@@ -221,7 +223,21 @@ def _ladder(
         rounds,
         _rates(sweep, rounds, taken),
     )
-    return with_verdict(replace(found, notes=notes, run_id=sweep.run.run_id, measured_at=sweep.started_at))
+    return with_verdict(
+        replace(found, notes=(*notes, *_uneven(rounds)), run_id=sweep.run.run_id, measured_at=sweep.started_at)
+    )
+
+
+def _uneven(rounds: Sequence[Round]) -> tuple[str, ...]:
+    """That the same pass took very different times: the intervals are as wide, and no rung is better known."""
+    passes = [sample.wall_s for each in rounds for sample in each.wholes]
+    times = max(passes) / median(passes)
+    if times <= UNEVEN:
+        return ()
+    return (
+        f"the slowest of {len(passes)} whole passes took {times:.1f} times the median: something else ran beside them, "
+        "and the intervals are as wide; measure again on a quieter box",
+    )
 
 
 def _rates(sweep: MeasuredRun[GapPlan], rounds: Sequence[Round], taken: Sequence[BoxRates]) -> Rates:
