@@ -160,4 +160,4 @@ def _take_over(store: Store, name: str) -> None:
 
 def _say_if_empty(run_id: str, rows: int) -> None:
     if not rows:
-        note(f"{run_id} has no rows: it ended before its first point was measured.")
+        note(f"{run_id} has no rows: none of its points is measured.")

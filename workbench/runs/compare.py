@@ -120,7 +120,7 @@ def compare(run: Run, sampled: Sequence[SampledRow], other: Run, other_sampled: 
     rows, other_rows = ([row for row, _ in each] for each in (sampled, other_sampled))
     for each, its_rows in ((run, rows), (other, other_rows)):
         if not its_rows:
-            raise StoreError(f"{each.run_id} has no rows to compare: it ended before its first point was measured.")
+            raise StoreError(f"{each.run_id} has no rows to compare: none of its points is measured.")
     measured, other_measured = _measured(sampled), _measured(other_sampled)
     return Comparison(
         run=run.run_id,

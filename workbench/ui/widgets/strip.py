@@ -112,7 +112,8 @@ def run_parts(sample: Sample, live: LiveRun, box: Box | None, levels: Levels) ->
     """What the run takes of what was predicted and of what the box can do."""
     parts = [_processor(sample)]
     resident, predicted = gigabytes(sample.resident_bytes), live.predicted
-    if predicted is None:
+    # Of what runs elsewhere, or was imported, no memory of this box is predicted.
+    if predicted is None or not predicted.resident_bytes:
         parts += [Part(f"RAM {resident} GB", f"RAM {resident} GB", 1), *rate_parts(box)]
     else:
         of = f"RAM {resident} of {gigabytes(predicted.resident_bytes)} GB"
