@@ -404,3 +404,37 @@ async def test_g_in_the_runs_pane_shows_the_ladder_of_a_runs_rows(size: tuple[in
         assert "can't tell" in shown(app, "#gap-notes")
         assert shown(app, "#gap-progress").startswith("finished · from its rows")
         assert table(app).virtual_size.width <= table(app).size.width
+
+
+async def test_the_fields_name_the_pass_shown() -> None:
+    with Store() as store:
+        store.add_run(Run("rows", PREFILL_DECODE, "2026-01-01T00:00:00Z", "a model", "a box"))
+        for n in (16, 256, 1024):
+            store.add_row(replace(a_step(n), run_id="rows", kind=PREFILL_DECODE), Samples())
+        store.end_run("rows", RunStatus.FINISHED)
+    app = a_gap_app()
+    async with app.run_test(size=SIZES[0]) as pilot:
+        await pilot.press("5")
+        app.query_one("#gap-phase", Choice).action_turn(1)
+        set_field(app, "context", "32")
+        set_field(app, "batch", "2")
+        await pilot.press("r")
+        await finished(pilot, app)
+        app.query_one("#gap-phase", Choice).action_turn(1)
+        await pilot.press("6")
+        await pilot.pause()
+        await pilot.press("down", "g")
+        await pilot.pause()
+        assert "from its rows" in shown(app, "#gap-progress"), app.screen
+        assert fields(app) == ("decode", "1024", "1")
+        await pilot.press("6")
+        await pilot.pause()
+        await pilot.press("up", "enter")
+        await pilot.pause()
+        assert fields(app) == ("prefill", "32", "2")
+
+
+def fields(app: WorkbenchApp) -> tuple[str, str, str]:
+    base = app.screen_stack[0]
+    context, batch = (base.query_one(f"#gap-{name}", Entry).value for name in ("context", "batch"))
+    return base.query_one("#gap-phase", Choice).value, context, batch

@@ -1,6 +1,7 @@
 """The Runs pane: what is kept, and what can be done with it."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 from textual.pilot import Pilot
@@ -373,3 +374,18 @@ async def test_an_imported_batch_run_is_drawn_without_a_ceiling() -> None:
         chart = pane.query_one("#total-chart", Chart)
         assert [len(one.points) for one in chart._picture.series if one.drawn is Drawn.POINTS] == [4]
         assert "no ceiling" in shown(app, "#batch-row-note")
+
+
+@pytest.mark.usefixtures("three_runs")
+async def test_the_batch_fields_say_what_the_run_shown_was_asked() -> None:
+    other = replace(BATCH, contexts=(64, 128), batches=(2, 16), steps=5, repeats=4, mixed=True)
+    keep("4", "batch", other, [row("4", 64, 5.0, kind="batch", batch=2, step_ms=200.0)], RunStatus.FINISHED)
+    app = an_app()
+    async with app.run_test(size=SIZES[0]) as pilot:
+        await open_runs(pilot)
+        for keys, settings in ((("enter",), other), (("6", "down", "enter"), BATCH)):
+            await pilot.press(*keys)
+            await pilot.pause()
+            batch = app.query_one(BatchPane)
+            assert batch.live is not None
+            assert batch.settings(app.frame.setup_pane.settings()) == replace(settings, device="auto")

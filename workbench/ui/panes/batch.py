@@ -84,13 +84,22 @@ class BatchPane(RunPane):
         track = tracks.get(name)
         if track is None or before in (None, name):
             return
-        for field_name, text in (
-            ("contexts", ",".join(map(str, track.batch.contexts))),
-            ("batches", ",".join(map(str, track.batch.batches))),
-            ("steps", str(track.batch.steps)),
-            ("repeats", str(track.batch.repeats)),
+        self._fill(track.batch.contexts, track.batch.batches, track.batch.steps, track.batch.repeats)
+
+    def take_fields(self, settings: RunSettings) -> None:
+        """Fill the fields with what the run shown was asked, so that r measures the same points again."""
+        if isinstance(settings, BatchSettings):
+            self._fill(settings.contexts, settings.batches, settings.steps, settings.repeats)
+            self.query_one("#batch-lengths", Choice).value = MIXED if settings.mixed else SAME
+
+    def _fill(self, contexts: Sequence[int], batches: Sequence[int], steps: int, repeats: int | str) -> None:
+        for name, text in (
+            ("contexts", ",".join(map(str, contexts))),
+            ("batches", ",".join(map(str, batches))),
+            ("steps", str(steps)),
+            ("repeats", str(repeats)),
         ):
-            self.query_one(f"#batch-{field_name}", Entry).value = text
+            self.query_one(f"#batch-{name}", Entry).value = text
 
     def draw(self, live: LiveRun, rows: Sequence[Row]) -> None:
         """Rates over the batch, for each context: its ceiling, measurement, prediction, and where doubling stops."""

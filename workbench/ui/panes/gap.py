@@ -118,7 +118,9 @@ class GapPane(Vertical):
 
     def show(self, live: LiveRun) -> None:
         """Show the run as it stands."""
-        self.live = live
+        if live is not self.live:
+            self.live = live
+            self._take_fields(live)
         ladder = live.ladder
         self.query_one("#gap-progress", Static).update(_progress(live, self.size.width - 2), layout=False)
         self.query_one(LadderTable).show(ladder)
@@ -130,6 +132,20 @@ class GapPane(Vertical):
         fastest = None if ladder is None else ladder.fastest
         self._put("fastest", () if fastest is None else (fastest_words(fastest),))
         self._tell_evidence()
+
+    def _take_fields(self, live: LiveRun) -> None:
+        """Have the fields name the pass shown, so that r takes the same one apart again."""
+        match live:
+            case LiveRun(settings=GapSettings() as settings):
+                shown = settings.prefill, settings.context, settings.batch
+            case LiveRun(ladder=Ladder() as ladder):
+                shown = ladder.phase == PREFILL, ladder.tokens, ladder.batch
+            case _:
+                return
+        prefill, context, batch = shown
+        self.query_one("#gap-phase", Choice).value = PREFILL if prefill else DECODE
+        self.query_one("#gap-context", Entry).value = str(context)
+        self.query_one("#gap-batch", Entry).value = str(batch)
 
     def show_rows(self, run: Run, rows: Sequence[Row]) -> None:
         """Show the ladder that a kept run's rows give, of the phase chosen; raises StoreError where they give none."""

@@ -9,6 +9,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.widgets import DataTable, Static
 
+from workbench.experiments.settings import RunSettings
 from workbench.quantity import Quantity
 from workbench.runs.basis import Basis, known_bases, on_basis, read_rate
 from workbench.runs.row import Row, mark
@@ -76,6 +77,7 @@ class RunPane(Vertical):
         """Show the run as it stands."""
         if live is not self.live:
             self.live, self._basis = live, known_bases(live.rows)[0]
+            self.take_fields(live.settings)
         rows = self.rows(live)
         several = len(known_bases(live.rows)) > 1
         basis = f"ceiling by {self._basis}, b changes it" if several else ""
@@ -91,6 +93,9 @@ class RunPane(Vertical):
         self.query_one(Figures).show(figures, self.figures_text(figures))
         self._note()
         self.draw(live, rows)
+
+    def take_fields(self, settings: RunSettings) -> None:
+        """Have the pane's fields say what the run shown was asked; a pane without fields has nothing to do."""
 
     def beside(self, row: Row) -> tuple[str, str]:
         """What stands beside the row under the cursor that the table has no column for: in short, and a line more."""
