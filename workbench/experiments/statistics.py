@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import combinations
-from math import comb, exp, fsum, log, pi, sqrt
+from math import comb, exp, fsum, hypot, log, pi, sqrt
 from statistics import median, variance
 from typing import TypeVar
 
@@ -80,7 +80,7 @@ def median_interval(samples: Sequence[float]) -> Interval | None:
 def _standard_deviation(x: Sequence[float]) -> float:
     """Of at least two samples; the standard library's, in exact fractions, takes a hundred times as long."""
     mean = fsum(x) / len(x)
-    return sqrt(fsum((sample - mean) ** 2 for sample in x) / (len(x) - 1))
+    return hypot(*(sample - mean for sample in x)) / sqrt(len(x) - 1)
 
 
 def bootstrap_interval(

@@ -110,7 +110,7 @@ class Store:
         values_of = attrgetter(*names)
         self._connection.executemany(
             f"INSERT INTO rows ({', '.join(names)}, samples) VALUES ({marks})",
-            ([*map(_storable, values_of(row)), msgspec.json.encode(samples).decode()] for row, samples in rows),
+            ([*_storable(values_of(row)), msgspec.json.encode(samples).decode()] for row, samples in rows),
         )
 
     def resume_run(self, run: Run) -> None:
@@ -440,9 +440,9 @@ class Store:
             ) from error
 
 
-def _storable(value: Any) -> Any:
-    """The value, a count beyond the store's whole numbers as a floating one: what a refused point would have needed."""
-    return float(value) if type(value) is int and abs(value) > LARGEST_WHOLE else value
+def _storable(values: Iterable[Any]) -> list[Any]:
+    """The values, a count beyond the store's whole numbers as a floating one: what a refused point would have needed."""
+    return [float(value) if type(value) is int and abs(value) > LARGEST_WHOLE else value for value in values]
 
 
 def check_resumable(run: Run) -> None:

@@ -99,8 +99,9 @@ def runs_of(found: Found, under: Standing, source: Mapping[str, str]) -> list[tu
 def _grouped(found: Found) -> list[list[ImportedPoint]]:
     """The points of each set of settings, in the order of the file; of batches also those of as many steps."""
     labels_of: dict[tuple[Any, ...], Labels] = {}
+    equal_to: dict[Labels, Labels] = {}
     settings_of: dict[tuple[str, ...], list[str]] = {}
-    groups: dict[tuple[Labels, int], list[ImportedPoint]] = {}
+    groups: dict[tuple[int, int], list[ImportedPoint]] = {}
     untold: list[Record] = []
     for record in found.records:
         is_request = llama_bench.is_llama_bench(record.values)
@@ -113,13 +114,15 @@ def _grouped(found: Found) -> list[list[ImportedPoint]]:
         labels = labels_of.get(key)
         if labels is None:
             read = llama_bench.llama_bench_labels if is_request else batched_bench.batched_bench_labels
-            labels = labels_of[key] = read(record.values)
+            labels = read(record.values)
+            # One object for each, by which rows are grouped: hashing so many settings for every row takes long.
+            labels = labels_of[key] = equal_to.setdefault(labels, labels)
         point_of = llama_bench.llama_bench_point if is_request else batched_bench.batched_bench_point
         point = point_of(record, labels)
         if point is None:
             untold.append(record)
             continue
-        groups.setdefault((labels, 0 if is_request else point.steps), []).append(point)
+        groups.setdefault((id(labels), 0 if is_request else point.steps), []).append(point)
     if untold:
         found.notes.append(left_out(len(untold), "result", f"doesn't say what was measured (line {untold[0].line:,})"))
     if len(groups) > MOST_RUNS:

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from workbench.runs.importers.record import Found, Record, left_out, line_at, line_starts, word
+from workbench.runs.importers.record import Found, Record, left_out, line_counter, word
 
 _NOT_JSON = re.compile(r"[+-]?(?:nan|inf)\b", re.IGNORECASE)
 _AS_JSON = re.compile(r"(:\s*|[\[,]\s*)([+-]?)(nan|inf(?:inity)?)\b", re.IGNORECASE)
@@ -17,12 +17,12 @@ def json_records(text: str, is_result: Callable[[Mapping[str, Any]], bool]) -> F
     """Every object that is a result, wherever it stands; one that breaks off is told in the notes."""
     found = Found("JSON" if "[" in text[: max(0, text.find("{"))] else "JSON lines")
     decoder = json.JSONDecoder()
-    starts = line_starts(text)
+    line_at = line_counter(text)
     place, cut, stray = text.find("{"), 0, _outside(text[: max(0, text.find("{"))])
     while place >= 0 and not found.is_full:
         value, end = _object(decoder, text, place)
         if isinstance(value, dict) and is_result(value):
-            found.records.append(Record(line_at(starts, place), value))
+            found.records.append(Record(line_at(place), value))
         elif isinstance(value, dict) and any(isinstance(inner, list | dict) for inner in value.values()):
             end = place + 1
         elif value is None:

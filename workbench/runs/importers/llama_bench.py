@@ -5,7 +5,7 @@ Columns are taken by name, of this year's version and of those since 2023. Sourc
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
+from functools import partial
 from statistics import fmean
 from typing import Any
 
@@ -47,29 +47,30 @@ def llama_bench_point(record: Record, labels: Labels) -> ImportedPoint | None:
         return None
     moment = str(values.get("test_time", ""))[:LONGEST_MOMENT]
     lacking = "n_prompt" if n is None else "n_gen" if k is None else ""
-    point = ImportedPoint(
+    remarks = (f"taken for 0: {lacking}, which the file lacks",) if lacking else ()
+    n, k = n or 0, k or 0
+    point = partial(
+        ImportedPoint,
         record.line,
         labels,
-        prompt_tokens=n or 0,
+        prompt_tokens=n,
         depth=d or 0,
-        steps=k or 0,
+        steps=k,
         started_at=moment if _MOMENT.fullmatch(moment) else "",
-        remarks=(f"taken for 0: {lacking}, which the file lacks",) if lacking else (),
     )
     if not n and not k:
-        return replace(point, problem="failed: no prompt and no steps, so nothing was measured")
+        return point(problem="failed: no prompt and no steps, so nothing was measured", remarks=remarks)
     try:
-        times, more = _times(values, (n or 0) + (k or 0))
+        times, more = _times(values, n + k)
     except NotAFigure as error:
-        return replace(point, problem=f"failed: {error}")
-    remarks = (*point.remarks, *more)
+        return point(problem=f"failed: {error}", remarks=remarks)
+    remarks = (*remarks, *more)
     if n and k:
         total = f"{times.best_s * 1e3:,.1f} ms in all"
-        problem = f"not told apart: prefill and {k:,} steps were timed as one, {total}"
-        return replace(point, problem=problem, remarks=remarks)
+        return point(problem=f"not told apart: prefill and {k:,} steps were timed as one, {total}", remarks=remarks)
     if n:
-        return replace(point, prefill=times, remarks=remarks)
-    return replace(point, step=times.each(k or 1), remarks=remarks)
+        return point(prefill=times, remarks=remarks)
+    return point(step=times.each(k), remarks=remarks)
 
 
 def _times(values: Mapping[str, Any], tokens: int) -> tuple[Times, list[str]]:

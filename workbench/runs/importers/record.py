@@ -2,8 +2,7 @@
 
 import math
 import re
-from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -83,14 +82,17 @@ def above_zero(value: Any, what: str) -> float:
     return number
 
 
-def line_starts(text: str) -> list[int]:
-    """Where each line begins."""
-    return [0, *(newline.end() for newline in re.finditer("\n", text))]
+def line_counter(text: str) -> Callable[[int], int]:
+    """Gives the line, counted from 1, of a place in the text; each place asked for lies after the one before it."""
+    line, counted = 1, 0
 
+    def line_at(place: int) -> int:
+        nonlocal line, counted
+        line += text.count("\n", counted, place)
+        counted = place
+        return line
 
-def line_at(starts: Sequence[int], place: int) -> int:
-    """The line, counted from 1, of a place in the text whose lines begin so."""
-    return bisect_right(starts, place)
+    return line_at
 
 
 def by_name(names: Sequence[str], values: Sequence[Any]) -> dict[str, Any]:

@@ -7,7 +7,6 @@ from typing import Any
 from workbench.errors import SettingsError
 from workbench.experiments.judging import judged
 from workbench.experiments.plan import middle_context
-from workbench.models.model import Model
 from workbench.runs.basis import Basis, ceiling_columns
 from workbench.runs.importers.imported_point import ImportedPoint, Labels, Times
 from workbench.runs.importers.standing import Floors, Standing, element_bytes, is_of, why_none
@@ -53,7 +52,7 @@ def row_labels(run_id: str, kind: str, labels: Labels, under: Standing) -> RowLa
         "threads": labels.threads or 0,
         "weights": REAL,
     }
-    floors = None if model is None else _floors(under, model, labels)
+    floors = None if model is None else _floors(under, labels)
     return RowLabels(run_id, kind, columns, under, floors, no_ceiling, tuple(_remarks(labels, under)))
 
 
@@ -72,10 +71,10 @@ def cache_label(labels: Labels) -> str:
     return f"{keys} cache" if keys == values else f"{keys}/{values} cache"
 
 
-def _floors(under: Standing, model: Model, labels: Labels) -> Floors | None:
+def _floors(under: Standing, labels: Labels) -> Floors | None:
     """None for a cache of a type that isn't known."""
     try:
-        return Floors(under, model, element_bytes(labels))
+        return under.floors(element_bytes(labels))
     except SettingsError:
         return None
 

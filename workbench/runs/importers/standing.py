@@ -39,6 +39,14 @@ class Standing:
     calibrated_gb_per_s: float | None = None
     vendor_gb_per_s: float | None = None
 
+    def __post_init__(self) -> None:
+        # Runs of one file stand under the same arithmetic, which is done once for all of them.
+        object.__setattr__(self, "floors", cache(self.floors))
+
+    def floors(self, element_bytes: float) -> "Floors | None":
+        """The arithmetic of its model with a cache of elements of so many bytes; None where no model was named."""
+        return None if self.model is None else Floors(self, self.model, element_bytes)
+
     @property
     def read_gb_per_s(self) -> float | None:
         """B of the ceilings."""
