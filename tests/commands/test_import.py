@@ -1,5 +1,6 @@
 """`workbench runs import` inside the test's process."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,18 @@ def test_what_holds_no_results_is_refused_in_one_sentence(
     assert (ended.code, ended.out) == (2, "")
     assert words in ended.err
     assert ended.err.count("\n") == 1
+
+
+def test_rows_without_a_figure_are_counted_apart(workbench: Workbench, tmp_path: Path) -> None:
+    path = tmp_path / "results.jsonl"
+    lines = recording("llama-bench.jsonl").splitlines()
+    broken = [json.dumps(json.loads(line) | {"samples_ns": [], "avg_ns": 0}) for line in lines[:2]]
+    path.write_text("\n".join([*broken, *lines[2:]]))
+    ended = workbench("runs", "import", path)
+    assert (ended.code, ended.err.count("\n")) == (0, 2)
+    assert "6 rows imported as " in ended.err
+    assert ", 2 of them without a figure.\n" in ended.err
+    assert "The first says: failed: avg_ns is 0; it must be above zero, and finite.\n" in ended.err
 
 
 def test_what_was_left_out_is_told(workbench: Workbench, tmp_path: Path) -> None:

@@ -26,11 +26,15 @@ MOST_NAMED = 6
 
 @dataclass(frozen=True)
 class Imported:
-    """The runs that a file became, and in words what was left out; `already` are those that hold it from before."""
+    """The runs that a file became, and in words what was left out; `already` are those that hold it from before.
+
+    `failures` are the reasons of those of its rows that have no figure.
+    """
 
     runs: tuple[Run, ...]
     notes: tuple[str, ...] = ()
     already: tuple[Run, ...] = ()
+    failures: tuple[str, ...] = ()
 
     @property
     def rows(self) -> int:
@@ -47,7 +51,12 @@ def words(imported: Imported) -> Iterator[str]:
     rows = "1 row" if imported.rows == 1 else f"{imported.rows:,} rows"
     names = ", ".join(run.run_id for run in imported.runs[:MOST_NAMED])
     more = len(imported.runs) - MOST_NAMED
-    yield f"{rows} imported as {names}{f' and {more:,} other runs' if more > 0 else ''}."
+    others = f" and {more:,} other runs" if more > 0 else ""
+    without = f", {len(imported.failures):,} of them without a figure" if imported.failures else ""
+    yield f"{rows} imported as {names}{others}{without}."
+    if imported.failures:
+        first = "It" if len(imported.failures) == 1 else "The first"
+        yield f"{first} says: {imported.failures[0]}."
     for note in imported.notes:
         yield f"{note[:1].upper()}{note[1:]}."
 
@@ -69,7 +78,8 @@ def import_file(store: Store, path: Path, under: Standing, *, again: bool = Fals
     source = {"file": name, "form": found.form, "sha256": digest}
     kept = runs_of(found, under, source)
     store.add_finished_runs(kept)
-    return Imported(tuple(replace(run, rows=len(rows)) for run, rows in kept), tuple(found.notes))
+    failures = tuple(row.status for _, rows in kept for row, _ in rows if row.status != "ok")
+    return Imported(tuple(replace(run, rows=len(rows)) for run, rows in kept), tuple(found.notes), failures=failures)
 
 
 def _source(run: Run) -> Mapping[str, Any]:
