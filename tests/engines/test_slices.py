@@ -1,4 +1,4 @@
-"""Slices: both are run in turn, the whole follows from both, and only the shards they need are asked for."""
+"""Slices: one pass clocks both, the whole follows from them, and only the shards they need are asked for."""
 
 import json
 from pathlib import Path
@@ -20,55 +20,58 @@ WHOLE = 28
 class FakeSlice:
     """A slice whose every pass takes a fixed time and as much again for each of its layers."""
 
-    def __init__(self) -> None:
+    def __init__(self, chunks: int = 1, touched: tuple[float, ...] = ()) -> None:
         self.labels = EngineLabels("fake", "1", "none", "float32", "cpu", 2)
-        self.ran: list[int] = []
-        self.layers = 8
+        self.chunks = chunks
+        self.touched = touched
+        self.spans: list[float] = []
 
-    def run_layers(self, layers: int) -> None:
-        self.layers = layers
+    def clocked_layers(self, first: int, end: int) -> list[float]:
+        assert (first, end) == (4, 8)
+        return self.spans
 
     def prepare(self, prompt_tokens: int, seed: int) -> None:
         pass
 
-    @property
-    def _pass_s(self) -> float:
-        self.ran.append(self.layers)
-        return FIXED_S + self.layers * LAYER_S
+    def _pass_s(self, scale: float = 1.0) -> float:
+        self.spans.append(4 * LAYER_S * scale)
+        return (FIXED_S + 8 * LAYER_S) * scale
 
     def request(self, new_tokens: int, cancel: CancelToken) -> RequestTiming:
-        seconds = self._pass_s
-        return RequestTiming(10 * seconds, (new_tokens - 1) * seconds, new_tokens - 1)
+        return RequestTiming(self._pass_s(10), sum(self._pass_s() for _ in range(new_tokens - 1)), new_tokens - 1)
 
     def batch(self, lengths: Any, steps: int, seed: int, cancel: CancelToken) -> BatchTiming:
-        seconds = self._pass_s
-        return BatchTiming(seconds, (seconds,) * steps)
+        prefill_s = sum(self._pass_s(10) for _ in range(self.chunks))
+        step_s = tuple(self._pass_s() for _ in range(steps))
+        if self.touched:
+            self._pass_s()
+        return BatchTiming(prefill_s, step_s, self.touched)
 
 
-def a_sliced_model() -> tuple[SlicedModel, FakeSlice]:
-    larger = FakeSlice()
-    return SlicedModel(larger, resolve("qwen3-0.6b"), Slices(4, WHOLE)), larger  # type: ignore[arg-type]
+def a_sliced_model(**about: Any) -> SlicedModel:
+    return SlicedModel(FakeSlice(**about), resolve("qwen3-0.6b"), Slices(4, WHOLE))  # type: ignore[arg-type]
 
 
-def test_a_request_is_run_on_both_slices_and_says_what_the_whole_takes() -> None:
-    model, larger = a_sliced_model()
-    model.prepare(16, 1)
-    timing = model.request(5, CancelToken())
+def test_a_request_of_the_slice_says_what_the_whole_takes() -> None:
+    model = a_sliced_model()
     step = FIXED_S + WHOLE * LAYER_S
-    assert timing.tpot_s == pytest.approx(step)
-    assert timing.ttft_s == pytest.approx(10 * step)
-    assert larger.ran == [4, 8]
-    assert larger.layers == 8
+    for _ in range(2):
+        model.prepare(16, 1)
+        timing = model.request(5, CancelToken())
+        assert timing.tpot_s == pytest.approx(step)
+        assert timing.ttft_s == pytest.approx(10 * step)
 
 
-def test_a_batch_is_extrapolated_step_by_step() -> None:
-    model, _ = a_sliced_model()
-    timing = model.batch((16, 16), 3, 1, CancelToken())
-    assert timing.step_s == pytest.approx((FIXED_S + WHOLE * LAYER_S,) * 3)
+@pytest.mark.parametrize(("chunks", "touched"), [(1, ()), (3, ()), (2, (5.0,))])
+def test_a_batch_is_extrapolated_step_by_step(chunks: int, touched: tuple[float, ...]) -> None:
+    timing = a_sliced_model(chunks=chunks, touched=touched).batch((16, 16), 3, 1, CancelToken())
+    step = FIXED_S + WHOLE * LAYER_S
+    assert timing.step_s == pytest.approx((step,) * 3)
+    assert timing.prefill_s == pytest.approx(chunks * 10 * step)
 
 
 def test_the_labels_say_that_it_is_extrapolated_and_from_what() -> None:
-    assert a_sliced_model()[0].labels.extrapolated == "slices of 4 and 8 of 28 layers"
+    assert a_sliced_model().labels.extrapolated == "slices of 4 and 8 of 28 layers"
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,17 @@ from typing import Any
 import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
+from transformers import AutoConfig, AutoModelForCausalLM
 
+from tests.engines.test_batches import MIXTURE as THREE_LAYERS
+from workbench.engines.experts_touched import counted_experts
+from workbench.engines.synthetic import fill
 from workbench.engines.torch_engine import load
 from workbench.experiments.plan import Plan, plan
 from workbench.experiments.settings import SweepSettings
 from workbench.runner import CancelToken
+
+MIXTURE = {key: value for key, value in THREE_LAYERS.items() if key != "num_hidden_layers"}
 
 
 def planned(dtype: str = "float32") -> Plan:
@@ -52,6 +58,17 @@ def test_the_cache_of_a_request_holds_the_bytes_the_arithmetic_says() -> None:
     cache = next(out[name] for name in ("cache", "past_key_values") if name in out)
     held = sum(t.numel() * t.element_size() for layer in cache.layers for t in (layer.keys, layer.values))
     assert held == model.model.kv_elements_read(10) * 4
+
+
+def test_tokens_of_synthetic_weights_are_routed_to_all_experts_as_those_of_trained_ones_are() -> None:
+    config = AutoConfig.for_model(**MIXTURE, num_hidden_layers=12)
+    network = AutoModelForCausalLM.from_config(config, dtype=torch.float32).eval()
+    fill(network, 0.02)
+    ids = torch.randint(0, 512, (1, 64), generator=torch.Generator().manual_seed(1))
+    with torch.inference_mode(), counted_experts(network, 32, 4) as touched:
+        network(ids)
+    assert len(touched) == 12
+    assert min(touched) >= 30, touched
 
 
 class Called(TorchDispatchMode):  # type: ignore[no-untyped-call]

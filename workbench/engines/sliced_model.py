@@ -1,8 +1,7 @@
-"""A model of which only slices are loaded: every timing is of two slices, and says what the whole would take."""
+"""A model of which only slices are loaded: each pass of the larger is clocked at the end of the smaller as well."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from workbench.engines.engine import BatchTiming, BoxRates, EngineLabels, PointError, RequestTiming
 from workbench.engines.torch_engine import TorchModel, load
@@ -32,9 +31,10 @@ def load_slices(planned: LoadPlan, cancel: CancelToken) -> "SlicedModel":
 
 
 class SlicedModel:
-    """The larger slice, run with all its layers and with the first half of them in turn.
+    """The larger slice, whose passes say what each layer takes: those of its second half are clocked in it.
 
-    `model` is the whole model, of which the rows are.
+    Both slices are of one pass, so that the box is the same for both. `model` is the whole model, of which the rows
+    are.
     """
 
     def __init__(self, larger: TorchModel, whole: Model, slices: Slices) -> None:
@@ -42,7 +42,7 @@ class SlicedModel:
         self.labels: EngineLabels = replace(larger.labels, extrapolated=str(slices))
         self._larger = larger
         self._slices = slices
-        self._prepared = (1, 0)
+        self._later_s = larger.clocked_layers(slices.layers, slices.more)
 
     def box_rates(self) -> BoxRates:
         """On the slice's own weights."""
@@ -53,38 +53,34 @@ class SlicedModel:
         return self._larger.read_again()
 
     def prepare(self, prompt_tokens: int, seed: int) -> None:
-        """Both slices are given the same tokens."""
-        self._prepared = (prompt_tokens, seed)
+        """As `TorchModel.prepare`."""
+        self._larger.prepare(prompt_tokens, seed)
 
     def request(self, new_tokens: int, cancel: CancelToken) -> RequestTiming:
-        """One request of each slice, the smaller first, and from both that of the whole."""
-
-        def run() -> RequestTiming:
-            self._larger.prepare(*self._prepared)
-            return self._larger.request(new_tokens, cancel)
-
-        few, more = self._both(run)
-        whole = self._slices.seconds
-        return RequestTiming(whole(few.ttft_s, more.ttft_s), whole(few.decode_s, more.decode_s), more.steps)
+        """A request of the slice, and from it that of the whole."""
+        self._later_s.clear()
+        timing = self._larger.request(new_tokens, cancel)
+        prefill_s, *steps_s = self._later_s
+        return RequestTiming(
+            self._slices.seconds(timing.ttft_s, prefill_s),
+            self._slices.seconds(timing.decode_s, sum(steps_s)),
+            timing.steps,
+        )
 
     def free_bytes(self) -> int:
         """As `TorchModel.free_bytes`."""
         return self._larger.free_bytes()
 
     def batch(self, lengths: Sequence[int], steps: int, seed: int, cancel: CancelToken) -> BatchTiming:
-        """One batch of each slice, and from both that of the whole."""
-        few, more = self._both(lambda: self._larger.batch(lengths, steps, seed, cancel))
+        """A batch of the slice, and from it that of the whole."""
+        self._later_s.clear()
+        timing = self._larger.batch(lengths, steps, seed, cancel)
+        # The prefill may have been in several passes; a pass after the steps only counts experts.
+        prefills = len(self._later_s) - len(timing.step_s) - bool(timing.experts_touched)
+        prefill_s, steps_s = sum(self._later_s[:prefills]), self._later_s[prefills : prefills + len(timing.step_s)]
         whole = self._slices.seconds
-        step_s = tuple(whole(a, b) for a, b in zip(few.step_s, more.step_s, strict=True))
-        return BatchTiming(whole(few.prefill_s, more.prefill_s), step_s, more.experts_touched)
-
-    def _both(self, run: Callable[[], Any]) -> tuple[Any, Any]:
-        try:
-            self._larger.run_layers(self._slices.layers)
-            few = run()
-        finally:
-            self._larger.run_layers(self._slices.more)
-        return few, run()
+        step_s = tuple(whole(*both) for both in zip(timing.step_s, steps_s, strict=True))
+        return BatchTiming(whole(timing.prefill_s, prefill_s), step_s, timing.experts_touched)
 
     def dissect(self, tokens: int, batch: int, seed: int, *, prefill: bool, cancel: CancelToken) -> Dissection:
         """A slice isn't taken apart."""

@@ -9,14 +9,19 @@ BLOCK_ELEMENTS = (1 << 22) - 3
 
 SEED = 20
 SMALLEST, LARGEST = 0.5, 1.5
+EXPERTS = ("experts.", "_moe.")
+"""What is in the names of routed experts' parameters in transformers, one or the other."""
 
 
 def fill(model: torch.nn.Module, scale: float) -> None:
     """Fill every parameter: norm scales with one, the rest with ±`scale`·[0.5, 1.5).
 
     The magnitudes keep clear of zero and of denormal numbers in every dtype, which would time differently.
-    Every parameter's memory is written, so that none of it is a shared page.
+    Every parameter's memory is written, so that none of it is a shared page. Where tokens are routed to experts, the
+    embedding is ±[0.5, 1.5): were it drowned by what layers add, all tokens would become alike and go to the same
+    few experts, while those of a trained model go to all of them.
     """
+    tokens = _embedding_of_routed(model)
     blocks: dict[tuple[torch.device, torch.dtype], torch.Tensor] = {}
     offset = 0
     with torch.no_grad():
@@ -27,7 +32,15 @@ def fill(model: torch.nn.Module, scale: float) -> None:
             key = (parameter.device, parameter.dtype)
             if key not in blocks:
                 blocks[key] = _block(*key)
-            offset = _fill_from(parameter.view(-1), blocks[key], offset, scale)
+            offset = _fill_from(parameter.view(-1), blocks[key], offset, 1.0 if parameter is tokens else scale)
+
+
+def _embedding_of_routed(model: torch.nn.Module) -> torch.Tensor | None:
+    """The embedding of a network with routed experts; None of any other."""
+    if not any(each in name for name, _ in model.named_parameters() for each in EXPERTS):
+        return None
+    embedding = getattr(model, "get_input_embeddings", lambda: None)()
+    return getattr(embedding, "weight", None)
 
 
 def _is_norm_scale(name: str, parameter: torch.nn.Parameter) -> bool:

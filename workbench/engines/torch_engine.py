@@ -183,9 +183,22 @@ class TorchModel:
                 self._slow = (slow_memory(self._network, self._device, self._synchronise, self._clock),)
         return self._slow[0]
 
-    def run_layers(self, layers: int) -> None:
-        """From now on run the first `layers` layers alone."""
-        self._network.config.get_text_config().num_hidden_layers = layers
+    def clocked_layers(self, first: int, end: int) -> list[float]:
+        """From now on the seconds that layers from `first` to before `end` take, of each pass; the list that grows."""
+        layers, found, begun = _layers(self._network), list[float](), 0.0
+
+        def begin(*_: object) -> None:
+            nonlocal begun
+            self._synchronise()
+            begun = self._clock()
+
+        def finish(*_: object) -> None:
+            self._synchronise()
+            found.append(self._clock() - begun)
+
+        layers[first].register_forward_pre_hook(begin)
+        layers[end - 1].register_forward_hook(finish)
+        return found
 
     def prepare(self, prompt_tokens: int, seed: int) -> None:
         """Draw the next request's tokens."""
@@ -386,9 +399,11 @@ class TorchModel:
 
 
 def _layers(network: Any) -> list[torch.nn.Module]:
-    """The decoder layers: the longest list of modules there is."""
-    lists = [module for module in network.modules() if isinstance(module, torch.nn.ModuleList)]
-    return max((list(modules) for modules in lists), key=len, default=[])
+    """The decoder layers: a list of as many modules as the settings say, else the longest there is."""
+    lists = [list(module) for module in network.modules() if isinstance(module, torch.nn.ModuleList)]
+    settings = getattr(network, "config", None)
+    count = None if settings is None else getattr(settings.get_text_config(), "num_hidden_layers", None)
+    return next((each for each in lists if len(each) == count), max(lists, key=len, default=[]))
 
 
 def _padding(lengths: Sequence[int], device: torch.device) -> torch.Tensor:
