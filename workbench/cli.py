@@ -606,12 +606,12 @@ def _cache_type(text: str) -> str:
 
 
 def _points(text: str) -> tuple[int, ...]:
-    """Prompt lengths, contexts or batches as they stand: the settings say which can't be measured."""
-    return tuple(whole_numbers(text)) if text.strip() else ()
+    """Prompt lengths, contexts or batches, each once: the settings say which can't be measured."""
+    return tuple(dict.fromkeys(whole_numbers(text))) if text.strip() else ()
 
 
 def _names(text: str) -> tuple[str, ...]:
-    return tuple(word for word in (part.strip().lower() for part in text.split(",")) if word)
+    return tuple(dict.fromkeys(word for word in (part.strip().lower() for part in text.split(",")) if word))
 
 
 def _repeats(text: str) -> Any:
@@ -631,7 +631,7 @@ def _weights(text: str) -> tuple[Any, ...]:
     words = [word.strip() for word in text.split(",") if word.strip()]
     if not words or any(word not in list(Weights) for word in words):
         raise argparse.ArgumentTypeError(f"{text!r} is not real, synthetic or both with a comma")
-    return tuple(Weights(word) for word in words)
+    return tuple(Weights(word) for word in dict.fromkeys(words))
 
 
 def _print_any_character() -> None:

@@ -88,6 +88,8 @@ def run_gap(settings: GapSettings, chosen: Format) -> int:
     """Take a pass apart and print its ladder; returns the exit code."""
     planned = plan_gap(settings)
     note(plan_words(planned))
+    if planned.longer_words:
+        note(planned.longer_words)
     printer = GapPrinter(chosen)
     code = _drive(
         gap(settings, load_transformers, TimedWindow()), Runner(Store), printer.show, printer.left_behind, printer.kept

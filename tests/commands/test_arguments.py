@@ -1,8 +1,12 @@
 """What is typed after a command: a mistake is one sentence, with the nearest word that is known."""
 
+from argparse import Namespace
+from collections.abc import Callable
+
 import pytest
 
 from tests.commands.conftest import Workbench
+from workbench import cli
 
 MODEL = "smollm2-135m"
 CEILING = ("ceiling", MODEL, "--bandwidth", "100")
@@ -63,3 +67,33 @@ def test_help_names_the_formats(workbench: Workbench, command: str) -> None:
     ended = workbench(command, "--help")
     assert ended.code == 0
     assert "table|json|csv" in ended.out
+
+
+@pytest.mark.parametrize(
+    ("option", "name", "typed", "taken"),
+    [
+        (("sweep", MODEL, "--prompts"), "prompts", "16,1,16", (16, 1)),
+        (("batch", MODEL, "--batches"), "batches", "2,2,4", (2, 4)),
+        (("batch", MODEL, "--contexts"), "contexts", "64,64", (64,)),
+        (("ceiling", MODEL, "--context"), "context", "64,64", (64,)),
+        (("ceiling", MODEL, "--batch"), "batch", "2,1,2", (2, 1)),
+        (("prefill", MODEL, "--prompts"), "prompts", "8,8", (8,)),
+    ],
+)
+def test_what_a_list_names_twice_is_there_once(
+    monkeypatch: pytest.MonkeyPatch, option: tuple[str, ...], name: str, typed: str, taken: tuple[int, ...]
+) -> None:
+    found: list[object] = []
+    monkeypatch.setattr(cli, "import_module", lambda _: _Taking(lambda options: found.append(getattr(options, name))))
+    cli.main([*option, typed])
+    assert found == [taken]
+
+
+class _Taking:
+    """A module whose every command gives its options to `take`."""
+
+    def __init__(self, take: Callable[[Namespace], object]) -> None:
+        self._take = take
+
+    def __getattr__(self, _name: str) -> Callable[[Namespace], object]:
+        return self._take

@@ -84,3 +84,15 @@ def test_a_refused_batch_ends_it_and_a_failed_one_says_nothing() -> None:
 def test_doubling_that_stopped_paying_before_memory_ran_out_is_not_memorys_doing() -> None:
     rows = [batch_row(2, 1, 100.0), batch_row(2, 2, 101.0), batch_row(2, 4, None, "memory")]
     assert [(each.batch, each.limit) for each in doublings(rows)] == [(1, Limit.ARITHMETIC)]
+
+
+@pytest.mark.parametrize(("half_ms", "unsure"), [(0.1, False), (5.0, True)])
+def test_a_doubling_whose_gain_may_be_enough_is_not_said_to_stop_paying(half_ms: float, unsure: bool) -> None:
+    rows = [
+        replace(batch_row(2, b, b / ms * 1e3), tpot_low_ms=ms - half_ms, tpot_high_ms=ms + half_ms)
+        for b, ms in ((8, 80.0), (16, 150.0))
+    ]
+    (found,) = doublings(rows)
+    assert found.stops
+    assert (found.unsure is not None) is unsure
+    assert ("may stop paying" in found.verdict) is unsure

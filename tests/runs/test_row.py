@@ -107,7 +107,7 @@ def test_a_batch_row_explains_its_rates_by_the_median_step() -> None:
     assert swept is not None
     assert swept.formula == "b / TPOT"
     assert [column.heading for column in table_columns(BATCH)][:2] == ["context", "batch"]
-    assert "batch" not in labels(row)
+    assert "batch" not in labels([row])
 
 
 def test_every_formula_names_columns_that_exist() -> None:
@@ -117,6 +117,14 @@ def test_every_formula_names_columns_that_exist() -> None:
 
 
 def test_labels_name_all_six() -> None:
-    line = labels(a_row(quantisation="Q4_1, dequantised"))
+    line = labels([a_row(quantisation="Q4_1, dequantised")])
     for word in ("qwen3-0.6b", "Q4_1, dequantised", "float32", "batch 1", "transformers 5.24.0", "a box"):
         assert word in line
+
+
+def test_labels_say_new_tokens_only_of_rows_that_decode() -> None:
+    prefill = a_row(new_tokens=1, ttft_ms=10.0)
+    steps = a_row(new_tokens=16, tpot_ms=10.0)
+    assert "new token" not in labels([prefill])
+    assert " · 16 new tokens · " in labels([prefill, steps])
+    assert " · 1 new token · " in labels([a_row(new_tokens=1, tpot_ms=10.0)])

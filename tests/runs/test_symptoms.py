@@ -247,3 +247,28 @@ def test_students_t_is_the_tables() -> None:
 def test_a_ratio_is_as_wide_as_its_two_intervals_allow() -> None:
     ratio = times(20.0, Interval(18.0, 22.0), 10.0, Interval(9.0, 11.0))
     assert (ratio.value, ratio.interval.low, ratio.interval.high) == pytest.approx((2.0, 18 / 11, 22 / 9))
+
+
+@pytest.mark.parametrize(
+    ("half_ms", "steady", "slowing"),
+    [
+        (0.5, Verdict.PRESENT, Verdict.ABSENT),
+        (4.0, Verdict.UNKNOWN, Verdict.UNKNOWN),
+    ],
+)
+def test_a_growth_just_below_what_decides_is_told_only_where_its_interval_is(
+    half_ms: float, steady: Verdict, slowing: Verdict
+) -> None:
+    around = {n: {"tpot_low_ms": ms - half_ms, "tpot_high_ms": ms + half_ms} for n, ms in ((64, 100.0), (512, 122.0))}
+    rows = [a_request(64, 100.0, 100.0, **around[64]), a_request(512, 900.0, 122.0, **around[512])]
+    found = verdicts(rows)
+    assert (found[STEADY], found[SLOWING]) == (steady, slowing)
+
+
+def test_a_row_of_another_tool_is_above_its_bytes_by_the_bandwidth_of_its_ceiling() -> None:
+    about = {"read_gb_per_s": None, "ceiling_read_gb_per_s": 100.0, "vendor_gb_per_s": 100.0}
+    line = line_of([a_request(64, 500.0, 80.0, **about)], ABOVE)
+    assert line.verdict == Verdict.PRESENT
+    assert "its bytes at the vendor's 100 GB/s" in line.why
+    assert line.times is not None
+    assert line.times.value == pytest.approx(80e-3 / ((W + K * 72) / 100e9))

@@ -349,7 +349,7 @@ async def test_experts_counted_stand_beside_those_expected(monkeypatch: pytest.M
     [
         ("2", "1", 1),
         ("256,2", "32,8,1", 6),
-        ("2,2", "4,4,4", 6),
+        ("2,2", "4,4,4", 1),
         ("1,2,3,4,5,6", "1,2", 12),
         ("2", "3,7", 2),
     ],

@@ -199,3 +199,40 @@ def test_no_color_sends_none(monkeypatch: pytest.MonkeyPatch) -> None:
         terminal.wait_for("finished")
         colours = {(c.fg, c.bg) for line in terminal.screen.buffer.values() for c in line.values()}
         assert colours == {("default", "default")}
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        (("x",), "no measurement to stop"),
+        (("3", "b"), "there are none yet"),
+        (("4", "b"), "there are none yet"),
+        (("3", "enter"), "r begins a run"),
+        (("5", "enter"), "r begins a run"),
+        (("6", "enter"), "no runs yet"),
+        (("6", "u"), "no runs yet"),
+        (("6", "g"), "no runs yet"),
+        (("6", "d"), "no runs yet"),
+        (("6", "space"), "no runs yet"),
+        (("6", "c"), "mark two"),
+        (("6", "e"), "r runs a sweep"),
+        (("5", "t"), "once a ladder is complete"),
+        (("5", "f"), "r measures a ladder"),
+    ],
+)
+async def test_a_key_that_can_do_nothing_says_why(keys: tuple[str, ...], said: str) -> None:
+    app = an_app()
+    async with app.run_test(size=SIZES[0]) as pilot:
+        await pilot.press(*keys)
+        await pilot.pause()
+        assert said in message(app)
+
+
+async def test_b_says_that_no_other_bandwidth_is_known() -> None:
+    app = an_app()
+    async with app.run_test(size=SIZES[0]) as pilot:
+        await pilot.press("r")
+        await finished(pilot, app)
+        await pilot.press("b")
+        await pilot.pause()
+        assert "The ceilings rest on this minute alone" in message(app)

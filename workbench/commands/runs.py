@@ -9,7 +9,7 @@ from workbench.runs.compare import compare
 from workbench.runs.export import csv_text, ladder_csv_text, records, run_csv_text, write_text
 from workbench.runs.ladder_record import ladder_record
 from workbench.runs.listed import listed
-from workbench.runs.row import labels
+from workbench.runs.row import figures_words, labels
 from workbench.runs.store import Store, can_be_taken_over, owner_words
 from workbench.runs.symptoms import SHOWN_APART, explained_rows, symptom_words, symptoms
 
@@ -46,10 +46,11 @@ def show(options: argparse.Namespace) -> int:
         case _:
             print(f"{run.run_id} · {run.kind} · {run.started_at} · {run.status}{' · ' + run.note if run.note else ''}")
             if rows:
-                print(labels(rows[0][0]))
+                print(labels([row for row, _ in rows]))
             if ladder is not None:
                 print_ladder(run, ladder, Format.TABLE)
                 return 0
+            print(figures_words(run.kind))
             table = RowTable(run.kind)
             for row, _ in rows:
                 table.print_row(row)
@@ -103,7 +104,7 @@ def explained(options: argparse.Namespace) -> int:
     if options.format is not Format.TABLE:
         print_records(lines, options.format)
         return 0
-    print(f"{', '.join(run.run_id for run in runs)} · {labels(rows[0])}")
+    print(f"{', '.join(run.run_id for run in runs)} · {labels(rows)}")
     print_records(lines, Format.TABLE, without=SHOWN_APART)
     for line in lines:
         print(f"\n{line.symptom}: {line.verdict}")

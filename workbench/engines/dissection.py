@@ -10,11 +10,9 @@ import torch
 from workbench.engines.device import Synchronise
 from workbench.engines.kept_cache import FILLED_FROM, KeptCache, fill_to
 from workbench.engines.recorded_pass import RecordedPass
-from workbench.experiments.gap.parts import InPlace, Part, Sample
+from workbench.experiments.gap.parts import SHORT_S, InPlace, Part, Sample
 from workbench.hardware.run_queue import most_and_all, waited_s
 
-SHORT_S = 0.25
-"""What a pass as short as this is timed as is run once before, so that memory near the cores holds what that leaves."""
 TOLERANCE = 1e-3
 
 

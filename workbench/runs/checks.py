@@ -21,7 +21,7 @@ from workbench.runs.readings import (
     over_prompts,
     times,
 )
-from workbench.runs.row import BATCH
+from workbench.runs.row import BATCH, Row
 
 SWAPPED_SHARE = 0.01
 """Of the weights: what swap carries of them makes it a second memory."""
@@ -46,12 +46,6 @@ class Found:
     would_tell: str = ""
 
 
-OPPOSITE = {
-    Verdict.PRESENT: Verdict.ABSENT,
-    Verdict.ABSENT: Verdict.PRESENT,
-    Verdict.UNKNOWN: Verdict.UNKNOWN,
-}
-"""What is said of a symptom whose figure must be small."""
 SPANS = "the same points when the box is quiet, or with more repeats: the interval spans both answers"
 
 Check = Callable[[float, Sequence[Reading]], Found]
@@ -62,14 +56,24 @@ Check = Callable[[float, Sequence[Reading]], Found]
 
 
 def judged(least: float, ratio: Times) -> Verdict:
-    """Present where the figure is as much and resolved from 1; absent where it is less and can't be much more."""
+    """Present where the figure is as much and its growth resolved from none; absent where it can't be as much."""
     if ratio.value >= least:
         return Verdict.PRESENT if ratio.interval.low > 1 else Verdict.UNKNOWN
-    return Verdict.ABSENT if ratio.interval.high < 1 + 2 * (least - 1) else Verdict.UNKNOWN
+    return Verdict.ABSENT if ratio.interval.high < least else Verdict.UNKNOWN
 
 
-def _told(least: float, ratio: Times, figure: Quantity, why: str, would_tell: str = "") -> Found:
-    verdict = judged(least, ratio)
+def judged_flat(least: float, ratio: Times) -> Verdict:
+    """Present where a figure can't have grown by as much, absent where it can't have grown by less."""
+    if ratio.interval.high < least:
+        return Verdict.PRESENT
+    return Verdict.ABSENT if ratio.interval.low >= least else Verdict.UNKNOWN
+
+
+Judge = Callable[[float, Times], Verdict]
+
+
+def _told(least: float, ratio: Times, figure: Quantity, why: str, would_tell: str = "", judge: Judge = judged) -> Found:
+    verdict = judge(least, ratio)
     if verdict is Verdict.UNKNOWN:
         would_tell = SPANS
     return Found(verdict, f"{why}: {_times_words(ratio)}", figure, ratio.interval, would_tell)
@@ -197,7 +201,7 @@ def fetch_bound(least: float, found: Sequence[Reading]) -> Found:
         f"{_times_words(ratio)}"
     )
     figure = _ratio("TTFT of the shortest prompt over a step", ratio, "TTFT / TPOT", _ttft(short), _tpot(short))
-    verdict = OPPOSITE[judged(least, ratio)]
+    verdict = judged_flat(least, ratio)
     if verdict is Verdict.UNKNOWN:
         return Found(verdict, why, figure, ratio.interval, SPANS)
     if verdict is Verdict.ABSENT and short.prompt_tokens > 1:
@@ -294,8 +298,7 @@ def same_at_any_context(least: float, found: Sequence[Reading]) -> Found:
     if growth is None:
         return _unknown("TPOT is known with fewer than two contexts", FEW_CONTEXTS)
     ratio, figure, why = growth
-    told = _told(least, ratio, figure, why)
-    return Found(OPPOSITE[told.verdict], told.why, told.times, told.interval, told.would_tell)
+    return _told(least, ratio, figure, why, judge=judged_flat)
 
 
 def cache_passes(least: float, found: Sequence[Reading]) -> Found:
@@ -320,23 +323,33 @@ def cache_passes(least: float, found: Sequence[Reading]) -> Found:
 
 
 def above_bytes(least: float, found: Sequence[Reading]) -> Found:
-    steps = [r for r in over_contexts(found) if r.row is not None and r.row.bytes_per_step and r.row.read_gb_per_s]
+    steps = [r for r in over_contexts(found) if r.row is not None and r.row.bytes_per_step and _ceiling_rate(r.row)]
     if not steps:
         return _unknown("what a step reads, and B beside it, are not known", "workbench sweep MODEL")
     short = steps[0]
     assert short.row is not None
-    B = Quantity(
-        "read rate beside it", (short.row.read_gb_per_s or 0) * 1e9, Unit.BYTES_PER_SECOND, Origin.MEASURED, "B"
-    )
+    B = _ceiling_rate(short.row)
+    assert B is not None
     moved = Quantity(
         "bytes one step must read", short.row.bytes_per_step or 0, Unit.BYTES, Origin.ARITHMETIC, "W + k·t"
     )
     least_s = moved.value / B.value
     ratio = times(short.tpot_s or 0.0, short.tpot_interval, least_s, None)
     figure = _ratio("the step over the time of its bytes", ratio, "TPOT / ((W + k·t) / B)", _tpot(short), moved, B)
-    why = f"with {_tokens(short.context_tokens)} a step takes {_ms(short.tpot_s)}, its bytes at B {_ms(least_s)}"
+    at = "B" if B.origin is Origin.MEASURED else f"the {B.origin}'s {B}"
+    why = f"with {_tokens(short.context_tokens)} a step takes {_ms(short.tpot_s)}, its bytes at {at} {_ms(least_s)}"
     which = "workbench gap MODEL takes the step apart; the same sweep in another dtype says whether this one is slow"
     return _told(least, ratio, figure, why, which if ratio.value >= least else "")
+
+
+def _ceiling_rate(row: Row) -> Quantity | None:
+    """B as it was read beside a row; of a row that nothing was read beside, as another tool's, that of its ceiling."""
+    if row.read_gb_per_s:
+        return Quantity("read rate beside it", row.read_gb_per_s * 1e9, Unit.BYTES_PER_SECOND, Origin.MEASURED, "B")
+    if not row.ceiling_read_gb_per_s:
+        return None
+    origin = Origin.VENDOR if row.ceiling_read_gb_per_s == row.vendor_gb_per_s else Origin.MEASURED
+    return Quantity("bandwidth of its ceiling", row.ceiling_read_gb_per_s * 1e9, Unit.BYTES_PER_SECOND, origin, "B")
 
 
 def below_vendor(least: float, found: Sequence[Reading]) -> Found:
@@ -432,8 +445,11 @@ def limited_by(limit: Limit) -> Check:
         if not each:
             return _unknown("no context's total rate is known with two batches", FEW_BATCHES)
         named = [one for one in each if one.limit is limit]
+        sure = [one for one in named if one.unsure is None]
+        if sure:
+            return Found(Verdict.PRESENT, "; ".join(one.sentence for one in sure))
         if named:
-            return Found(Verdict.PRESENT, "; ".join(one.sentence for one in named))
+            return Found(Verdict.UNKNOWN, "; ".join(one.verdict for one in named), would_tell=SPANS)
         return Found(Verdict.ABSENT, "; ".join(one.verdict for one in each))
 
     return test

@@ -1,11 +1,12 @@
 """How far doubling the batch pays, as the rows of a batch sweep show it, and what lengthens or stops the step."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import log2
 
 from workbench.ceilings.batch import Limit
+from workbench.experiments.statistics import Interval
 from workbench.quantity import Origin, Quantity, Unit, format_number
 from workbench.runs.row import Row
 
@@ -21,6 +22,7 @@ class Doubling:
     `gain` is the total rate after the last doubling looked at over the one before it, None where that one could not be
     run. `growth_s` is how much longer the step became: by that doubling where it stops, from the smallest batch to the
     largest otherwise. `shortest_growth_s` is the same of the shortest context, None where this is it or that has none.
+    `unsure` is where the gain lies where the steps' intervals don't decide whether it pays, None where they do.
     `routed` says that the model has experts to choose; `refused` is the next batch where that one does not fit.
     """
 
@@ -33,6 +35,7 @@ class Doubling:
     shortest_growth_s: float | None = None
     routed: bool = False
     refused: int | None = None
+    unsure: Interval | None = None
 
     @property
     def verdict(self) -> str:
@@ -42,6 +45,9 @@ class Doubling:
         if self.refused is not None:
             return f"{tokens}: past batch {self.batch:,} doubling stops, because of memory"
         if self.stops:
+            if self.unsure is not None:
+                between = f"{format_number(self.unsure.low)} to {format_number(self.unsure.high)} times"
+                return f"{tokens}: past batch {self.batch:,} doubling may stop paying: the total rate grew {between}"
             return f"{tokens}: past batch {self.batch:,} doubling stops paying, because of {cause}"
         lengthens = "lengthen" if cause.endswith("s") else "lengthens"
         return f"{tokens}: doubling pays to batch {self.batch:,}; {cause} {lengthens} the step"
@@ -109,7 +115,8 @@ def _doubling(by_batch: Sequence[Row], shortest: Mapping[int, float]) -> Doublin
             measured.append(row)
     for before, after in pairwise(measured):
         if _gain(before, after) < LEAST_GAIN:
-            return _between(before, after, shortest, before.batch, _gain(before, after), stops=True)
+            found = _between(before, after, shortest, before.batch, _gain(before, after), stops=True)
+            return replace(found, unsure=_spanning(before, after))
     if measured and refused is not None:
         last = measured[-1]
         return Doubling(last.prompt_tokens, last.batch, Limit.MEMORY, stops=True, gain=None, refused=refused.batch)
@@ -135,6 +142,16 @@ def _gain(before: Row, after: Row) -> float:
     """The total rate after over before, of each double between their batches."""
     ratio = (after.total_tokens_per_s or 0.0) / (before.total_tokens_per_s or 1.0)
     return float(ratio ** (1 / log2(after.batch / before.batch)))
+
+
+def _spanning(before: Row, after: Row) -> Interval | None:
+    """Where the gain of each double lies, if the intervals of the two steps allow that it pays; None if not."""
+    if None in (before.tpot_low_ms, before.tpot_high_ms, after.tpot_low_ms, after.tpot_high_ms):
+        return None
+    more, doubles = after.batch / before.batch, log2(after.batch / before.batch)
+    low = (more * (before.tpot_low_ms or 0.0) / (after.tpot_high_ms or 1.0)) ** (1 / doubles)
+    high = (more * (before.tpot_high_ms or 0.0) / max(after.tpot_low_ms or 0.0, 1e-9)) ** (1 / doubles)
+    return Interval(low, high) if high >= LEAST_GAIN else None
 
 
 def _step_s(row: Row) -> float | None:

@@ -1,6 +1,6 @@
 """One measured point: the schema from which the table, the JSON, the CSV and the store are all made."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -487,19 +487,26 @@ def quantisation_label(row: Row) -> str:
     return "not quantised" if row.quantisation == "none" else row.quantisation
 
 
-def labels(row: Row) -> str:
-    """A row's labels in one line, without which no rate is shown.
+def labels(rows: Sequence[Row]) -> str:
+    """The labels that the rows of a run share in one line, without which no rate is shown.
 
-    Context stands in the row itself, and in a batch sweep the batch too.
+    Context stands in the row itself, and in a batch sweep the batch too. Of a prefill alone there are no new tokens.
     """
+    row = rows[0]
     batch = "" if row.kind == BATCH else f" · batch {row.batch}"
     # A row of another tool may not tell its threads.
     threads = "1 thread" if row.threads == 1 else f"{row.threads or 'untold'} threads"
-    answer = "1 new token" if row.new_tokens == 1 else f"{row.new_tokens} new tokens"
+    answers = dict.fromkeys(each.new_tokens for each in rows if each.new_tokens > 1 or each.tpot_ms is not None)
+    answer = f" · {' or '.join(map(str, answers))} new token{'' if (*answers,) == (1,) else 's'}" if answers else ""
     return (
         f"{row.model} · {row.weights} weights · {quantisation_label(row)} · {row.dtype}{batch}"
-        f" · {answer} · {row.engine} {row.engine_version} · {row.device}, {threads} · {row.machine}"
+        f"{answer} · {row.engine} {row.engine_version} · {row.device}, {threads} · {row.machine}"
     )
+
+
+def figures_words(kind: str) -> str:
+    """Which of several timings the figures of a kind's rows are, in words."""
+    return "figures: the median step" if kind == BATCH else "figures: the best of the repeats"
 
 
 def mark(row: Row) -> str:

@@ -306,6 +306,8 @@ class MeasuringApp(App[int]):
             self.runner.cancel()
             self.live.stopping = True
             self._catch_up()
+        else:
+            self._say("Nothing is running", "There is no measurement to stop; r begins one.")
 
     def leave(self, code: int) -> None:
         """Cancel the run and end the app; safe from a signal handler and from another thread."""

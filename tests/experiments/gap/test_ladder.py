@@ -9,7 +9,7 @@ from tests.fakes import FAKE_PARTS_S, FakePass
 from workbench.experiments.gap.floors import SlowMemory, Work, floor
 from workbench.experiments.gap.ladder import FRAMEWORK, Rates, Round, ladder
 from workbench.experiments.gap.parts import InPlace, Part, Sample
-from workbench.experiments.gap.verdict import Kind, kind, largest, suspects
+from workbench.experiments.gap.verdict import Kind, kind, largest, suspects, verdict
 from workbench.quantity import Origin, Quantity, Unit, explain
 from workbench.runs.ladder import BELOW_VENDOR, DECODE, OTHER_LOAD, SPLIT_MEMORY, Ladder, Rung
 
@@ -207,3 +207,16 @@ def test_weights_in_a_second_memory_have_a_rung_and_are_in_no_other() -> None:
     assert "[arithmetic]  W_slow / B_slow − W_slow / B_fast" in lines[0]
     assert "a link" in split.evidence
     assert any("W_fast / B_fast + W_slow / B_slow" in line for line in explain(rungs(after)[Part.WEIGHTS].time))
+
+
+def test_the_verdict_names_a_second_cause_where_the_intervals_leave_open_which_is_the_largest() -> None:
+    plain = found(PLAIN)
+    most = largest(plain)
+    assert most is not None
+    assert f"{most.name} cost most, " in verdict(plain)
+    second = max((r for r in plain.rungs if r is not most and r.resolved), key=lambda rung: rung.time.value)
+    wide = replace(second, low_s=second.time.value / 2, high_s=2 * most.time.value)
+    said = verdict(replace(plain, rungs=tuple(wide if rung is second else rung for rung in plain.rungs)))
+    assert f"can't tell what cost most: {most.name}, " in said
+    assert f" or {second.name}, " in said
+    assert f"({wide.low_s * 1e3:,.1f} to {wide.high_s * 1e3:,.1f})" in said

@@ -12,7 +12,7 @@ from workbench.experiments.events import Event, Finished, LadderMeasured, Progre
 from workbench.experiments.gap import gap as gap_module
 from workbench.experiments.gap import ladder as ladder_arithmetic
 from workbench.experiments.gap.gap import gap
-from workbench.experiments.gap.gap_plan import plan_gap
+from workbench.experiments.gap.gap_plan import plan_gap, round_seconds
 from workbench.experiments.gap.levers import PAIRS, VARIANTS
 from workbench.experiments.gap.parts import Part
 from workbench.experiments.gap.trying import find_fastest
@@ -249,3 +249,17 @@ def test_changes_add_up() -> None:
     assert both == Variant(stored=INT8.stored, cache=CACHE.cache)
     assert AS_LOADED.with_change(INT8) == INT8
     assert str(both) == "int8 weights, preallocated cache"
+
+
+def test_the_plan_holds_the_least_rounds_and_says_where_they_take_longer_than_asked() -> None:
+    short, long = plan_gap(replace(SETTINGS, seconds=0.5)), plan_gap(replace(SETTINGS, seconds=1e4))
+    assert short.seconds > short.least_s > 0.5
+    assert "5 rounds are the least" in short.longer_words
+    assert long.longer_words == ""
+    assert long.seconds - short.seconds == pytest.approx(1e4 - short.least_s)
+
+
+def test_a_short_pass_is_run_once_more_for_each_time_it_is_timed() -> None:
+    beside = round_seconds(0.0)
+    short, long = round_seconds(0.1) - beside, round_seconds(0.2) - beside
+    assert short == pytest.approx(long)

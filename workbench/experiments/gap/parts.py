@@ -5,6 +5,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
+SHORT_S = 0.25
+"""What a pass as short as this is timed as is run once before, so that memory near the cores holds what that leaves."""
+
 
 class Part(StrEnum):
     """What a pass is made of, besides the Python between it."""

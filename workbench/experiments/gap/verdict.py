@@ -112,6 +112,26 @@ def largest(ladder: Ladder) -> Rung | None:
     )
 
 
+def rivals(ladder: Ladder) -> tuple[Rung, ...]:
+    """The resolved rungs that may cost more than the largest: their intervals reach past the low end of its own."""
+    most = largest(ladder)
+    if most is None:
+        return ()
+    others = (rung for rung in ladder.terms if rung is not most and rung.resolved and rung.high_s > most.low_s)
+    return tuple(sorted(others, key=lambda rung: -rung.time.value))
+
+
+def _time_words(rung: Rung) -> str:
+    """A rung's milliseconds, and where they lie."""
+    low, high = (f"{seconds * 1e3:,.1f}" for seconds in (rung.low_s, rung.high_s))
+    between = "" if low == high else f" ({low} to {high})"
+    return f"{rung.time.value * 1e3:,.1f} ms{between}"
+
+
+def _names(others: tuple[Rung, ...]) -> str:
+    return " or ".join(f"{rung.name}, {_time_words(rung)}" for rung in others)
+
+
 def suspects(ladder: Ladder) -> tuple[Suspect, ...]:
     """What may be behind the largest rung."""
     rung = largest(ladder)
@@ -124,7 +144,7 @@ def with_verdict(ladder: Ladder) -> Ladder:
 
 
 def verdict(ladder: Ladder) -> str:
-    """One sentence: the largest cause with its share of the gap, and what kind of gap it is."""
+    """One sentence: the largest cause with its share of the gap, or what may be it, and what kind of gap it is."""
     times = ladder.measured.value / ladder.ceiling.value
     what = "step" if ladder.phase == "decode" else "prefill"
     head = f"The {what} takes {ladder.measured.value * 1e3:,.1f} ms, {times:.2f} times its ceiling"
@@ -132,7 +152,9 @@ def verdict(ladder: Ladder) -> str:
     if rung is None or ladder.gap_s <= 0:
         return f"{head}: nothing above the ceiling is resolved."
     share = rung.time.value / ladder.gap_s
-    cause = f"{rung.name} cost most, {rung.time.value * 1e3:,.1f} ms or {share * 100:.0f} % of the gap"
+    cause = f"{rung.name} cost most, {_time_words(rung)} or {share * 100:.0f} % of the gap"
+    if others := rivals(ladder):
+        cause = f"can't tell what cost most: {rung.name}, {_time_words(rung)}, or {_names(others)}"
     match kind(ladder):
         case Kind.PHYSICS:
             return f"{head}: physics, little is left to gain; {cause}."

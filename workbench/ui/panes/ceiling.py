@@ -43,10 +43,10 @@ OVER_CONTEXT = (
 )  # fmt: skip
 OVER_CONTEXT_SEVERAL = ("model", "context", "bytes_per_step", "tokens_per_second_each", "bound", "fits")
 OVER_BATCH = (
-    "batch", "bytes_per_step", "kv_share", "tokens_per_second_each", "tokens_per_second_total", "bound",
-    "memory_needed_bytes",
+    "batch", "bytes_per_step", "tokens_per_second_each", "tokens_per_second_total", "bound", "memory_needed_bytes",
+    "fits",
 )  # fmt: skip
-OVER_BATCH_SEVERAL = ("model", "batch", "tokens_per_second_each", "tokens_per_second_total", "bound")
+OVER_BATCH_SEVERAL = ("model", "batch", "tokens_per_second_each", "tokens_per_second_total", "bound", "fits")
 WHOLE_TYPES = frozenset({*DTYPE_BYTES, "bf16", "f16", "f32"})
 """What weights that are not quantised are stored in, by torch and safetensors."""
 LEVERS = ("factor", "tokens_per_second", "lever")

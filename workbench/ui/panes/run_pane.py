@@ -15,7 +15,7 @@ from workbench.runs.basis import Basis, known_bases, on_basis, read_rate
 from workbench.runs.row import Row, mark
 from workbench.ui.live_run import LiveRun
 from workbench.ui.widgets.chart import Chart, Markers
-from workbench.ui.widgets.explanation import cell_explanation, figures_explanation
+from workbench.ui.widgets.explanation import TextScreen, cell_explanation, figures_explanation
 from workbench.ui.widgets.sweep_table import SweepTable
 
 
@@ -121,11 +121,20 @@ class RunPane(Vertical):
 
     def action_basis(self) -> None:
         """Show the ceilings against the next bandwidth that is known."""
-        if self.live is None:
+        known = () if self.live is None else known_bases(self.live.rows)
+        if self.live is None or len(known) < 2:
+            self.app.push_screen(TextScreen("There is no other bandwidth", [self._only_basis(known)]))
             return
-        known = known_bases(self.live.rows)
         self._basis = known[(known.index(self._basis) + 1) % len(known)]
         self.show(self.live)
+
+    def _only_basis(self, known: Sequence[Basis]) -> str:
+        if self.live is None or not self.live.rows:
+            return "b changes the bandwidth behind the ceilings of a run's rows, and there are none yet."
+        return (
+            f"The ceilings rest on {known[0]} alone. p probes this box, and a track names its vendor's bandwidth: rows "
+            "measured after that have those too."
+        )
 
     def catch_up(self) -> None:
         """Draw what waited for the timed window to close."""

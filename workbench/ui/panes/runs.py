@@ -119,6 +119,12 @@ class RunsPane(Vertical):
         if (run := self.selected) is not None:
             self.post_message(self.Opened(run.run_id))
 
+    @on(RunTable.NothingSelected)
+    def _say_none(self) -> None:
+        """Say why no run is under the cursor."""
+        why = "No run passes the filter; / changes it." if self._runs else f"There are {NONE_YET}."
+        self._say("No run is chosen", why)
+
     @on(Input.Changed)
     def _filter(self, event: Input.Changed) -> None:
         event.stop()
@@ -177,18 +183,24 @@ class RunsPane(Vertical):
 
     def action_resume(self) -> None:
         """Measure what is missing of the run under the cursor."""
-        if (run := self.selected) is not None:
+        if (run := self._selected_or_say()) is not None:
             self._unowned(run, lambda: self.post_message(self.Resumed(run.run_id)))
 
     def action_ladder(self) -> None:
         """Show where the time of the run under the cursor went, as far as its rows say."""
-        if (run := self.selected) is not None:
+        if (run := self._selected_or_say()) is not None:
             self.post_message(self.Explained(run.run_id))
 
     def action_delete(self) -> None:
         """Take the run under the cursor out of the store, once that is confirmed."""
-        if (run := self.selected) is not None:
+        if (run := self._selected_or_say()) is not None:
             self._unowned(run, lambda: self._confirm_deletion(run))
+
+    def _selected_or_say(self) -> ListedRun | None:
+        """The run under the cursor; where there is none, that is said."""
+        if self.selected is None:
+            self._say_none()
+        return self.selected
 
     def _unowned(self, run: ListedRun, act: Callable[[], object]) -> None:
         """Act on a run that no process measures; of one whose process can't be seen from here, ask first."""

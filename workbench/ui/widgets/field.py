@@ -29,5 +29,5 @@ def whole_number(text: str, field: str) -> int:
 
 
 def whole_numbers(text: str, field: str) -> tuple[int, ...]:
-    """The numbers a field holds with commas between them; raises SettingsError where one is none."""
-    return tuple(whole_number(part, field) for part in text.split(",") if part.strip())
+    """The numbers a field holds with commas between them, each once; raises SettingsError where one is none."""
+    return tuple(dict.fromkeys(whole_number(part, field) for part in text.split(",") if part.strip()))

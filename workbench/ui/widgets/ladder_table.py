@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 
 from rich.text import Text
-from textual.widgets import DataTable
 
 from workbench.experiments.gap.ladder import FRAMEWORK
 from workbench.experiments.gap.parts import Part
@@ -11,6 +10,7 @@ from workbench.record import written
 from workbench.runs.ladder import BELOW_VENDOR, OTHER_LOAD, Ladder, Rung
 from workbench.runs.ladder_record import LadderLine, ladder_lines, milliseconds
 from workbench.runs.row_ladder import CONTEXT, FIXED, PROMPT, SEQUENCES, SQUARE
+from workbench.ui.widgets.telling_table import TellingTable
 from workbench.ui.widgets.waterfall import BLOCK_BARS, Bars, waterfall
 
 SHORT_NAMES: Mapping[str, str] = {
@@ -32,7 +32,7 @@ LEAST_BAR = 8
 NOT_RESOLVED = "not resolved"
 
 
-class LadderTable(DataTable[Text]):
+class LadderTable(TellingTable):
     """A line for the ceiling, each rung, the remainder and the measured time; arrows move, enter selects a line."""
 
     def __init__(self, *, id: str) -> None:

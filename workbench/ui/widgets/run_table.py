@@ -31,6 +31,9 @@ class RunTable(DataTable[Text]):
     class MarksChanged(Message):
         """Other runs are marked."""
 
+    class NothingSelected(Message):
+        """A run was asked for where there is none."""
+
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id, cell_padding=0, cursor_type="row", cursor_foreground_priority="renderable")
         self.runs: tuple[ListedRun, ...] = ()
@@ -58,10 +61,18 @@ class RunTable(DataTable[Text]):
         run = self.selected
         return run is not None and run.kind != GAP and run.status in (RunStatus.INTERRUPTED, RunStatus.FAILED)
 
+    def action_select_cursor(self) -> None:
+        """Select the run under the cursor, or say that there is none."""
+        if self.selected is None:
+            self.post_message(self.NothingSelected())
+        else:
+            super().action_select_cursor()
+
     def action_mark(self) -> None:
         """Mark the run under the cursor, or take its mark away."""
         run = self.selected
         if run is None:
+            self.post_message(self.NothingSelected())
             return
         if run.run_id in self.marked:
             self.marked = tuple(name for name in self.marked if name != run.run_id)

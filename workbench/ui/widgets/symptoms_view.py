@@ -13,7 +13,7 @@ from workbench.ui.widgets.explanation import TextScreen
 def symptoms_screen(run_id: str, rows: Sequence[Row]) -> TextScreen:
     """The symptoms of a run's rows: those present first, with their figures, then the absent, then the rest."""
     found = sorted(symptoms(rows), key=lambda line: list(Verdict).index(Verdict(line.verdict)))
-    return TextScreen(f"What {run_id} shows", [labels(rows[0]), "", *_symptom_lines(found)])
+    return TextScreen(f"What {run_id} shows", [labels(rows), "", *_symptom_lines(found)])
 
 
 def perturbation_screen(rows: Sequence[Row]) -> TextScreen:
