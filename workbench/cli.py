@@ -283,7 +283,13 @@ def _add_probe(commands: Commands) -> None:
 
 
 def _add_sweep(commands: Commands) -> None:
-    sweep = _command(commands, "sweep", _lazy("sweeps", "sweep"), "time prefill and decode apart over prompt lengths")
+    columns = (
+        "TTFT ms and TPOT ms: the best of the repeats, beside them what was predicted of each from the operations of "
+        "the pass, timed alone before the run. of ceiling: the share of the decode rate that reading weights and cache "
+        "allows. Rows that follow from slices say extrapolated, with their intervals."
+    )
+    about = "time prefill and decode apart over prompt lengths"
+    sweep = _command(commands, "sweep", _lazy("sweeps", "sweep"), about, columns)
     _add_model_or_server(sweep)
     sweep.add_argument("--prompts", type=_points, metavar="LIST", help="prompt lengths, as in 1,16,64,256,1024,4096")
     _add_layers(sweep)
@@ -337,7 +343,9 @@ def _add_predict(commands: Commands) -> None:
     columns = (
         "TTFT ms and TPOT ms: the sum of the pass's operations, each as long as it took alone; of a batch TPOT is its "
         "step. from, to: the interval that is to hold 80 % of the measurements. timed: the share of the time whose "
-        "operations were timed in the model's own shapes, the rest lies between others'."
+        "operations were timed in the model's own shapes, the rest lies between others'. A model that doesn't fit in "
+        "memory is predicted whole: one operation of each shape is timed and nothing is loaded, so no --layers is "
+        "needed. A line of how good this box's predictions have been so far goes with them."
     )
     predict = _command(commands, "predict", _lazy("predicting", "predict_run"), about, columns)
     predict.add_argument("model", metavar="MODEL", nargs="?", default="qwen3-0.6b", help=MODEL_HELP)
@@ -345,8 +353,14 @@ def _add_predict(commands: Commands) -> None:
     predict.add_argument("--new-tokens", type=int, default=17, metavar="N", help="output tokens of each request")
     predict.add_argument("--batches", type=_points, metavar="LIST", help="predict a batch sweep, as in 1,2,4,8")
     predict.add_argument("--contexts", type=_points, metavar="LIST", help="tokens each sequence of a batch holds")
-    predict.add_argument("--renew", action="store_true", help="time the operations that matter again, in seconds")
-    predict.add_argument("--ledger", action="store_true", help="what was predicted beside what was measured, instead")
+    predict.add_argument(
+        "--renew", action="store_true", help="time the operations that matter again, though the box seems the same"
+    )
+    predict.add_argument(
+        "--ledger",
+        action="store_true",
+        help="what was predicted beside what was measured by model, dtype and phase, the worst misses first, instead",
+    )
     _add_device(predict)
 
 
@@ -354,8 +368,9 @@ def _add_batch(commands: Commands) -> None:
     about = "time a decode step of several sequences together, and say which limit binds it"
     columns = (
         "context: tokens each sequence holds. step ms: the median step, which gives every sequence one token. tok/s "
-        "each and total: of one sequence, and of all. predicted step: what to expect where `workbench probe` has told "
-        "what few rows get of C. read/step: bytes a step reads, weights once and every cache. of ceiling: the share "
+        "each and total: of one sequence, and of all. predicted: the step's operations, each timed alone beforehand, "
+        "or what to expect where `workbench probe` has told what few rows get of C. read/step: bytes a step reads, "
+        "weights once and every cache. of ceiling: the share "
         "reached of the bound, the most that reading them allows. calculated limit: weight reads, cache reads, "
         "arithmetic, or memory where a batch was refused; the sentences at the end go by the measured growth of the "
         "step instead."

@@ -15,7 +15,16 @@ from workbench.errors import StoreError, WorkbenchError
 from workbench.experiments.batch import batch_sweep
 from workbench.experiments.batch_plan import BatchPlan, plan_batch
 from workbench.experiments.engine_settings import ENDPOINT, TRANSFORMERS
-from workbench.experiments.events import Event, Finished, PointFailed, Predicted, Progress, RowMeasured, Started
+from workbench.experiments.events import (
+    Event,
+    Finished,
+    PointFailed,
+    PointsForetold,
+    Predicted,
+    Progress,
+    RowMeasured,
+    Started,
+)
 from workbench.experiments.gap.gap import gap
 from workbench.experiments.gap.gap_plan import plan_gap
 from workbench.experiments.gap.perturbation import perturbation, reading
@@ -28,8 +37,10 @@ from workbench.experiments.sittings import Earlier, earlier_sittings
 from workbench.experiments.suspension import stops_noticed
 from workbench.experiments.window import TimedWindow
 from workbench.gap_output import GapPrinter
+from workbench.hardware.machine import this_machine
 from workbench.output import Format, RowTable, note, print_json, write_nowhere
 from workbench.paths import log_file
+from workbench.predictions.ledger import accuracy, entries, quoted
 from workbench.probe_output import ProbePrinter
 from workbench.quantity import Origin, explain, format_duration
 from workbench.runner import Experiment, Listener, Runner
@@ -320,6 +331,9 @@ class _Printer:
                 here = event.read_rate.origin is Origin.MEASURED
                 who, when = ("this box", " right now") if here else ("what it runs on", ", by its maker")
                 note(f"{who} reads {event.read_rate} and multiplies {event.product_rate}{when}")
+            case PointsForetold():
+                with Store() as store:
+                    note(quoted(accuracy(entries(store.predicted_rows(str(this_machine()))))))
             case Progress(stage="measuring") if event.left_s is not None:
                 note(f"{_point(event)}, {format_duration(event.left_s)} left")
             case Progress():

@@ -11,8 +11,9 @@ from enum import StrEnum
 from typing import Any, TextIO
 
 from workbench.record import cells, headings, plain, written
-from workbench.runs.beside import experts_words
-from workbench.runs.row import POINT_COLUMNS, PREFILL_DECODE, Row, cell, mark, table_columns
+from workbench.runs.beside import experts_words, extrapolated_words
+from workbench.runs.row import POINT_COLUMNS, PREFILL_DECODE, Row, cell, mark
+from workbench.runs.row_columns import TableColumn, columns_shown
 
 
 class Format(StrEnum):
@@ -101,29 +102,29 @@ def print_table(headings: Sequence[str], lines: Iterable[Sequence[str]], left: S
 
 
 class RowTable:
-    """A table of one kind's rows, printed one by one as they are measured."""
+    """A table of one kind's rows, printed one by one as they are measured: the first says what columns there are."""
 
     def __init__(self, kind: str) -> None:
-        columns = table_columns(kind)
-        self._names = [column.name for column in columns]
-        self._headings = [column.heading for column in columns]
-        self._widths = [max(len(heading), 8) for heading in self._headings]
+        self._kind = kind
+        self._columns: tuple[TableColumn, ...] = ()
         self._point = len(POINT_COLUMNS.get(kind, POINT_COLUMNS[PREFILL_DECODE]))
-        self._headed = False
 
     def print_row(self, row: Row) -> None:
         """The headings before the first row, then the row; a failed one says why in its own words."""
-        if not self._headed:
-            self._print(self._headings)
-            self._headed = True
+        if not self._columns:
+            self._columns = columns_shown(self._kind, [row])
+            for line in range(2):
+                self._print([column.heading[line] for column in self._columns])
+        names = [column.name for column in self._columns]
         if row.status == "ok":
-            self._print([cell(row, name) for name in self._names])
+            self._print([cell(row, name) for name in names])
         else:
-            self._print([*(cell(row, name) for name in self._names[: self._point]), row.status])
-        if experts := experts_words(row):
-            print(f"{'':>{self._widths[0]}}  {experts}", flush=True)
-        if row.flags:
-            print(f"{'':>{self._widths[0]}}  {mark(row)} {row.flags}", flush=True)
+            self._print([*(cell(row, name) for name in names[: self._point]), row.status])
+        flags = f"{mark(row)} {row.flags}" if row.flags else ""
+        for words in (experts_words(row), extrapolated_words(row), flags):
+            if words:
+                print(f"{'':>{self._columns[0].width}}  {words}", flush=True)
 
     def _print(self, cells: Sequence[str]) -> None:
-        print("  ".join(text.rjust(width) for text, width in zip(cells, self._widths, strict=False)), flush=True)
+        widths = (column.width - 1 for column in self._columns)
+        print(" ".join(text.rjust(width) for text, width in zip(cells, widths, strict=False)), flush=True)

@@ -1,14 +1,19 @@
 """How the command line prints predictions: a line a point, and below it how good they have been on this box."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from workbench.experiments.events import Event, OperationsTimed, PointsForetold, Progress
 from workbench.output import Format, note, print_records
-from workbench.predictions.ledger import Accuracy
+from workbench.predictions.age import age_words
+from workbench.predictions.ledger import Accuracy, Entry, accuracy, accuracy_by_model, quoted
 from workbench.predictions.prediction import Prediction
 from workbench.quantity import Origin, Quantity, Unit, arithmetic, explain
-from workbench.record import headed
+from workbench.record import clipped, headed
+
+MODEL_WIDTH = 24
+SAID_ABOVE = ("run_id", "model", "dtype", "phase")
+"""What a group's table leaves to its heading, and the run, which JSON and CSV have."""
 
 
 @dataclass(frozen=True)
@@ -80,11 +85,27 @@ class PredictionPrinter:
 
     def end(self, points: list[PredictedPoint], accuracies: list[Accuracy], chosen: Format) -> None:
         """Print the lines, what the first of them rests on, and how good predictions have been."""
-        print_records(points, chosen)
+        if chosen is Format.TABLE and points:
+            print(f"{points[0].model}, {points[0].dtype}")
+        print_records(points, chosen, without=("model", "dtype"))
         if chosen is Format.TABLE and self.foretold is not None:
             for figures in self.foretold.figures[:1]:
                 for each in (figures.tpot, figures.ttft):
                     if each is not None:
                         print("\n" + "\n".join(explain(each.time)))
-        for accuracy in accuracies:
-            note(str(accuracy))
+        note(quoted(accuracies))
+        if self.foretold is not None and (age := age_words(self.foretold.figures)):
+            note(f"{age}; --renew times them again")
+
+
+def print_ledger(ledger: Sequence[Entry], chosen: Format) -> None:
+    """Entries as they come; as a table by model, dtype and phase, those with the worst miss first."""
+    if chosen is not Format.TABLE:
+        print_records(ledger, chosen)
+    else:
+        groups = accuracy_by_model(ledger)
+        print_records([replace(group, model=clipped(group.model or "", MODEL_WIDTH)) for group in groups], chosen)
+        for group in groups:
+            print(f"\n{group.model}, {group.dtype}, {group.phase}: ms, the worst miss first")
+            print_records([entry for entry in ledger if group.of(entry)], chosen, without=SAID_ABOVE)
+    note(quoted(accuracy(ledger)))

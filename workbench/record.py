@@ -78,6 +78,11 @@ def written(cell: Any) -> str:
             return str(cell)
 
 
+def clipped(text: str, width: int) -> str:
+    """A text in so many characters at most, the last of them an ellipsis where some are left out."""
+    return text if len(text) <= width else f"{text[: width - 1]}…"
+
+
 def format_cell_number(value: float) -> str:
     """One decimal between 10 and 1,000, three significant digits otherwise: figures that line up in a column."""
     return f"{value:,.1f}" if 10 <= abs(value) < 1000 else format_number(value)

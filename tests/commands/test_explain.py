@@ -83,6 +83,6 @@ def test_a_perturbation_prints_both_sweeps_and_reads_them(
             assert "with a prompt of 1,024 instead of 16" in ended.err
             assert "workbench runs explain 2" in ended.err
         case _:
-            assert ended.out.index("TTFT ms") < ended.out.index("predicted step")
+            assert ended.out.index("TTFT") < ended.out.index("context")
             assert "prompt: with a prompt of 1,024 instead of 16" in ended.out
             assert "sequences: with 16 sequences of 8 tokens instead of 1" in ended.out

@@ -49,7 +49,8 @@ class FakeTimer:
         for each in passes:
             cancel.check()
             self.asked.append(each)
-            yield tuple(cells_of(each, nanoseconds=self.nanoseconds, taken_at=self.taken_at or now()))
+            cells = cells_of(each, nanoseconds=self.nanoseconds, taken_at=self.taken_at or now())
+            yield tuple(replace(cell, conditions=self.under or UNDER) for cell in cells)
 
 
 def driven(timer: FakeTimer) -> list[Event]:
@@ -131,6 +132,36 @@ def test_cells_of_another_state_of_the_box_predict_nothing(changed: dict[str, ob
     timer = FakeTimer(under=replace(UNDER, **changed))  # type: ignore[arg-type]
     foretold(timer, renew=False)
     assert len(timer.asked) == 2 * len(SETTINGS.prompts)
+
+
+def stages(timer: FakeTimer, renew: bool | None = None) -> list[str]:
+    events: list[Event] = []
+
+    def experiment(cancel: CancelToken) -> Iterator[Event]:
+        yield from foretell(plan(SETTINGS), "", timer, Store, TimedWindow(), cancel, renew=renew)
+
+    with Store() as store:
+        drive(experiment, CancelToken(), store, events.append)
+    return [event.stage for event in events if isinstance(event, Progress)]
+
+
+def test_what_differs_from_the_state_that_cells_were_timed_in_is_told() -> None:
+    (first,) = stages(FakeTimer())
+    assert "again" not in first
+    (again,) = stages(FakeTimer(under=replace(UNDER, threads=1, versions="5.24.0, torch 2.14.0")))
+    assert "with 2 threads, transformers 5.24.0, torch 2.13.0; now 1 thread, transformers 5.24.0, torch 2.14.0" in again
+
+
+def test_cells_of_another_dtype_are_no_earlier_state_of_the_box() -> None:
+    stages(FakeTimer(under=replace(UNDER, dtype="bfloat16")))
+    (stage,) = stages(FakeTimer())
+    assert "again" not in stage
+
+
+def test_the_age_of_cells_that_are_timed_again_is_told() -> None:
+    stages(FakeTimer(taken_at=TAKEN_AT))
+    (stage,) = stages(FakeTimer())
+    assert "days ago" in stage
 
 
 def test_without_a_timer_for_the_device_rows_have_no_prediction() -> None:

@@ -10,9 +10,9 @@ from workbench.experiments.settings import BatchSettings, SweepSettings
 from workbench.experiments.window import TimedWindow
 from workbench.hardware.machine import this_machine
 from workbench.headless import FAILED_EXIT, run_foretelling
-from workbench.output import note, print_records
-from workbench.prediction_output import PredictionPrinter, predicted_points
-from workbench.predictions.ledger import accuracy, entries
+from workbench.output import note
+from workbench.prediction_output import PredictionPrinter, predicted_points, print_ledger
+from workbench.predictions.ledger import accuracy, entries, worst_first
 from workbench.quantity import Quantity, Unit, arithmetic
 from workbench.runs.store import Store
 
@@ -48,9 +48,7 @@ def show_ledger(options: argparse.Namespace) -> int:
         ledger = entries(store.predicted_rows(str(this_machine())))
     if not ledger:
         note("The ledger is empty: `workbench sweep MODEL` predicts each point before it measures it.")
-    print_records(sorted(ledger, key=lambda entry: -entry.miss), options.format)
-    for each in accuracy(ledger):
-        note(str(each))
+    print_ledger(worst_first(ledger), options.format)
     return 0
 
 

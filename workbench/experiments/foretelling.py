@@ -17,6 +17,7 @@ from workbench.experiments.window import TimedWindow
 from workbench.hardware.machine import this_machine
 from workbench.hardware.timings import Conditions, Table, Timing
 from workbench.models.model import Model
+from workbench.predictions.age import ago
 from workbench.predictions.ledger import Entry, Phase, entries, spread
 from workbench.predictions.passes import Pass, can_be_predicted, decode_step, prefill
 from workbench.predictions.prediction import PointPrediction, Prediction, predicted
@@ -177,15 +178,16 @@ def foretell(
     with store() as opened:
         earlier = {(p.prompt_tokens, p.batch): p for p in opened.predictions(run_id)}
         known, ledger = opened.timings(under), entries(opened.predicted_rows(str(this_machine())))
+        others = [] if known else [each for each in opened.timed_conditions() if each.dtype == under.dtype]
     W = timer.working_bytes(model)
     lacking = _lacking(points, Table(_recent(known, renew)), W)
     timed: list[Timing] = []
     if lacking:
-        yield Progress(f"timing the operations of {model.name}, from which its times are predicted")
+        yield Progress(_timing_words(model.name, known, under, others))
         for cells in _in_windows(timer.time(settings, model, lacking, cancel), window):
             timed += cells
             yield OperationsTimed(cells)
-    table = Table((*timed, *known))
+    table = Table((*known, *timed))
     made = {(at.prompt_tokens, at.batch): predict_point(at, table, W, ledger, model.name) for at in points}
     kept = {
         (at.prompt_tokens, at.batch): foretold(at, made[at.prompt_tokens, at.batch])
@@ -194,6 +196,21 @@ def foretell(
     } | earlier
     yield PointsForetold(run_id, tuple(kept.values()), tuple(made.values()))
     return Predictions(kept, made)
+
+
+def _timing_words(model: str, known: Sequence[Timing], under: Conditions, others: Sequence[Conditions]) -> str:
+    """What is timed, and why again: the box is in another state than it was, or was long ago in this one."""
+    if others:
+        nearest = min(others, key=lambda each: each.apart_from(under).count(", "))
+        was, is_now = nearest.apart_from(under), under.apart_from(nearest)
+        return f"timing the operations of {model} again: they were with {was}; now {is_now}"
+    if known and (age := datetime.now().astimezone() - _newest(known)) >= FRESH:
+        return f"timing the operations of {model}: the last times are of {ago(age)} ago"
+    return f"timing the operations of {model}, from which its times are predicted"
+
+
+def _newest(known: Sequence[Timing]) -> datetime:
+    return max(datetime.fromisoformat(timing.taken_at) for timing in known)
 
 
 def _in_windows(batches: Iterator[tuple[Timing, ...]], window: TimedWindow) -> Iterator[tuple[Timing, ...]]:

@@ -77,6 +77,18 @@ class Conditions:
     versions: str
     policy: str = ""
 
+    def apart_from(self, other: "Conditions") -> str:
+        """What of these conditions is otherwise in others, in words: "4 threads, policy powersave"; empty for none."""
+        words = {
+            "machine": self.machine,
+            "device": self.device,
+            "dtype": self.dtype,
+            "threads": "1 thread" if self.threads == 1 else f"{self.threads} threads",
+            "versions": f"transformers {self.versions}",
+            "policy": f"frequency policy {self.policy or 'unknown'}",
+        }
+        return ", ".join(said for name, said in words.items() if getattr(self, name) != getattr(other, name))
+
 
 @dataclass(frozen=True)
 class Timing:
@@ -108,10 +120,10 @@ class Estimate:
 
 
 class Table:
-    """Cells of one set of conditions, asked for any operation."""
+    """Cells of one set of conditions, asked for any operation; of several of the same one the last counts."""
 
     def __init__(self, timings: Iterable[Timing]) -> None:
-        self.timings = tuple(timings)
+        self.timings = tuple({(each.operation, each.working_bytes): each for each in timings}.values())
 
     @cached_property
     def _by_task(self) -> dict[tuple[Task, str], list[Timing]]:

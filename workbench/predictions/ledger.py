@@ -17,6 +17,8 @@ LEAST_SPREAD = 0.02
 NOT_COUNTED = ("disturbed", "drifting", "above ceiling", "implausibly low")
 """What a row is judged that counts for nothing here: the box, or one of the figures, was not itself."""
 
+NONE_MEASURED = "predictions so far: none measured on this box, their intervals are assumed"
+
 
 class Phase(StrEnum):
     """Which of the two times of a request an entry is of."""
@@ -33,12 +35,12 @@ class Entry:
     model: str = headed("model")
     dtype: str = headed("dtype")
     phase: Phase = headed("phase")
-    context: int = headed("context")
+    context: int = headed("tokens")
     batch: int = headed("batch")
-    predicted: Quantity = headed("predicted ms")
+    predicted: Quantity = headed("predicted")
     low: Quantity = headed("from")
     high: Quantity = headed("to")
-    measured: Quantity = headed("measured ms")
+    measured: Quantity = headed("measured")
     error: Quantity = headed("error")
     inside: bool = headed("inside")
 
@@ -49,10 +51,13 @@ class Entry:
 
 
 def entries(rows: Iterable[Row]) -> list[Entry]:
-    """What rows hold of predictions and their measurements; rows in which the box was disturbed are left out."""
+    """What rows hold of predictions and their measurements.
+
+    Rows in which the box was disturbed are left out, and those extrapolated from slices: nobody measured them.
+    """
     found = []
     for row in rows:
-        if row.status != "ok" or row.judgement in NOT_COUNTED or row.predicted_from is None:
+        if row.status != "ok" or row.judgement in NOT_COUNTED or row.predicted_from is None or row.extrapolated_from:
             continue
         prefill = (row.predicted_ttft_ms, row.predicted_ttft_low_ms, row.predicted_ttft_high_ms, row.ttft_median_ms)
         decode = (row.predicted_tpot_ms, row.predicted_tpot_low_ms, row.predicted_tpot_high_ms, row.tpot_median_ms)
@@ -87,34 +92,79 @@ def _entry(row: Row, phase: Phase, predicted: float, low: float, high: float, me
 
 @dataclass(frozen=True)
 class Accuracy:
-    """How good the predictions of a phase have been: median and worst miss, and the share inside its interval."""
+    """How good predictions have been: median and worst miss, and the share inside its interval.
 
+    Of one model and dtype, or, without these, of all of a phase.
+    """
+
+    model: str | None = headed("model")
+    dtype: str | None = headed("dtype")
     phase: Phase = headed("phase")
     count: int = headed("rows")
     median_miss: Quantity = headed("median miss")
     worst_miss: Quantity = headed("worst")
-    inside: Quantity = headed(f"inside the {INTERVAL:.0%} interval")
+    inside: Quantity = headed("inside")
+
+    def of(self, entry: Entry) -> bool:
+        """Whether an entry is one of those that it is about."""
+        return entry.phase is self.phase and self.model in (None, entry.model) and self.dtype in (None, entry.dtype)
 
     def __str__(self) -> str:
         rows = "1 row" if self.count == 1 else f"{self.count:,} rows"
-        return (
-            f"{self.phase} so far on this box: {rows}, median miss {self.median_miss}, worst {self.worst_miss}, "
-            f"{self.inside} inside the interval"
-        )
+        what = " ".join(filter(None, (self.model, self.dtype, self.phase)))
+        return f"{what} median miss {self.median_miss}, worst {self.worst_miss}, {rows}"
 
 
 def accuracy(ledger: Sequence[Entry]) -> list[Accuracy]:
     """Of each phase that the ledger has."""
-    found = []
-    for phase in Phase:
-        those = [entry for entry in ledger if entry.phase is phase]
-        if those:
-            misses = [entry.miss for entry in those]
-            shares = (median(misses), max(misses), sum(entry.inside for entry in those) / len(those))
-            names = ("median miss", "worst miss", "share inside the interval")
-            figures = (arithmetic(n, v, Unit.SHARE) for n, v in zip(names, shares, strict=True))
-            found.append(Accuracy(phase, len(those), *figures))
-    return found
+    return [_accuracy(None, None, phase, those) for phase in Phase if (those := _of_phase(ledger, phase))]
+
+
+def accuracy_by_model(ledger: Sequence[Entry]) -> list[Accuracy]:
+    """Of each model, dtype and phase that the ledger has, the worst miss first."""
+    groups: dict[tuple[str, str, Phase], list[Entry]] = {}
+    for entry in ledger:
+        groups.setdefault((entry.model, entry.dtype, entry.phase), []).append(entry)
+    found = [_accuracy(model, dtype, phase, those) for (model, dtype, phase), those in groups.items()]
+    return sorted(found, key=lambda group: -group.worst_miss.value)
+
+
+def worst_first(ledger: Iterable[Entry]) -> list[Entry]:
+    """The entries by their misses."""
+    return sorted(ledger, key=lambda entry: -entry.miss)
+
+
+def quoted(accuracies: Sequence[Accuracy]) -> str:
+    """What stands wherever a prediction is: how good the box's have been so far, in one line."""
+    if not accuracies:
+        return NONE_MEASURED
+    return f"predictions so far: {'; '.join(map(str, accuracies))}"
+
+
+def quoted_briefly(accuracies: Sequence[Accuracy]) -> str:
+    """The same in 80 columns."""
+    if len(accuracies) <= 1:
+        return quoted(accuracies)
+    each = (f"{of.phase} {of.median_miss} (worst {of.worst_miss})" for of in accuracies)
+    return f"median miss so far: {', '.join(each)}"
+
+
+def _of_phase(ledger: Iterable[Entry], phase: Phase) -> list[Entry]:
+    return [entry for entry in ledger if entry.phase is phase]
+
+
+def _accuracy(model: str | None, dtype: str | None, phase: Phase, those: Sequence[Entry]) -> Accuracy:
+    misses = [entry.miss for entry in those]
+    inside = sum(entry.inside for entry in those) / len(those)
+    return Accuracy(
+        model,
+        dtype,
+        phase,
+        len(those),
+        arithmetic("median miss", median(misses), Unit.SHARE, formula="median |predicted / measured − 1|"),
+        arithmetic("worst miss", max(misses), Unit.SHARE, formula="largest |predicted / measured − 1|"),
+        arithmetic(f"share inside the interval that is to hold {INTERVAL:.0%}", inside, Unit.SHARE),
+    )
 
 
 def spread(ledger: Iterable[Entry], phase: Phase, model: str) -> float:

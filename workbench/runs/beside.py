@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from workbench.quantity import Unit, format_number, format_value
-from workbench.runs.row import Row
+from workbench.runs.row import BATCH, Row
 
 
 def bound_ms(row: Row) -> float | None:
@@ -19,6 +19,32 @@ def step_words(row: Row) -> str:
 def experts_words(row: Row) -> str:
     """Experts counted at the router beside those uniform routing would touch; empty for a dense model."""
     return next(_experts(row), "")
+
+
+def predicted_words(row: Row) -> str:
+    """What was predicted of both phases before they were measured, with the 80 % intervals; empty for nothing."""
+    ttft = _range("TTFT", row.predicted_ttft_ms, row.predicted_ttft_low_ms, row.predicted_ttft_high_ms)
+    tpot = _range("TPOT", row.predicted_tpot_ms, row.predicted_tpot_low_ms, row.predicted_tpot_high_ms)
+    found = ", ".join(filter(None, (ttft, tpot)))
+    return f"predicted {found} ms" if found else ""
+
+
+def extrapolated_words(row: Row) -> str:
+    """The intervals of figures that follow from slices of the model; empty where the whole was measured."""
+    if row.extrapolated_from is None:
+        return ""
+    ttft = _range("TTFT", row.ttft_median_ms, row.ttft_low_ms, row.ttft_high_ms)
+    name = "step" if row.kind == BATCH else "TPOT"
+    tpot = _range(name, row.tpot_median_ms, row.tpot_low_ms, row.tpot_high_ms)
+    found = ", ".join(filter(None, (ttft, tpot)))
+    return f"extrapolated, with 95 % intervals: {found} ms" if found else "extrapolated"
+
+
+def _range(name: str, value: float | None, low: float | None, high: float | None) -> str:
+    if value is None:
+        return ""
+    ends = "" if low is None or high is None else f" ({format_number(low)} to {format_number(high)})"
+    return f"{name} {format_number(value)}{ends}"
 
 
 def sum_words(row: Row) -> str:

@@ -15,7 +15,8 @@ PREFILL_DECODE, BATCH, GAP = "prefill_decode", "batch", "gap"
 class Column:
     """What a column of a row means: its heading, unit, origin, and the formula over other columns.
 
-    `in_batch` holds what of these is otherwise in a row of a batch sweep.
+    `in_batch` holds what of these is otherwise in a row of a batch sweep, `from_operations` what is in one whose
+    predictions rest on timed operations.
     """
 
     name: str
@@ -28,6 +29,12 @@ class Column:
     formula: str = ""
     inputs: tuple[str, ...] = ()
     in_batch: Mapping[str, Any] = field(default_factory=dict)
+    from_operations: Mapping[str, Any] = field(default_factory=dict)
+
+    def of_row(self, row: "Row") -> "Column":
+        """The column as that row has it."""
+        of_kind = self.of_kind(row.kind)
+        return replace(of_kind, **self.from_operations) if row.predicted_from else of_kind
 
     def of_kind(self, kind: str) -> "Column":
         """The column as rows of that kind have it."""
@@ -55,6 +62,14 @@ def _interval(heading: str, figure: str, end: str) -> Any:
 def _predicted_end(heading: str, figure: str, end: str) -> Any:
     meaning = f"{end} end of the interval predicted to hold 80 % of the measurements of {figure}"
     return _figure(f"predicted {heading}", meaning, unit=Unit.MILLISECONDS, origin=Origin.ARITHMETIC)
+
+
+def _foretold(figure: str) -> Mapping[str, Any]:
+    return {
+        "meaning": f"the {figure} predicted before measuring, and the interval that was to hold 80 % of measurements",
+        "formula": "Σ calls · seconds over its operations",
+        "inputs": (f"predicted_{figure.lower()}_low_ms", f"predicted_{figure.lower()}_high_ms"),
+    }
 
 
 _ARITHMETIC: Mapping[str, Any] = {"origin": Origin.ARITHMETIC}
@@ -179,7 +194,11 @@ class Row:
     )
     ceiling_basis: str | None = _figure("basis", "what the ceiling's bandwidth rests on")
     predicted_ttft_ms: float | None = _figure(
-        "predicted TTFT", "predicted before measuring", unit=Unit.MILLISECONDS, **_ARITHMETIC
+        "predicted TTFT",
+        "predicted before measuring",
+        unit=Unit.MILLISECONDS,
+        from_operations=_foretold("TTFT"),
+        **_ARITHMETIC,
     )
     predicted_tpot_ms: float | None = _figure(
         "predicted TPOT",
@@ -191,6 +210,7 @@ class Row:
             "formula": "max((W + b·k·t) / B, F / C_b)",
             "inputs": ("bytes_per_step", "read_before_gb_per_s", "step_flop", "few_rows_gflop_per_s"),
         },
+        from_operations=_foretold("TPOT"),
         **_ARITHMETIC,
     )
     bound_by: str | None = _figure(
@@ -406,11 +426,12 @@ COLUMN: Mapping[str, Column] = {column.name: column for column in COLUMNS}
 SWEEP_TABLE: tuple[str, ...] = (
     "prompt_tokens",
     "ttft_ms",
+    "predicted_ttft_ms",
     "prompt_tokens_per_s",
     "prefill_gflop_per_s",
     "tpot_ms",
+    "predicted_tpot_ms",
     "decode_tokens_per_s",
-    "bytes_per_step",
     "ceiling_share",
     "bound_by",
 )
@@ -544,8 +565,9 @@ def quantity_of(column: Column, value: float, inputs: tuple[Quantity, ...] = ())
 def quantity(row: Row, name: str) -> Quantity | None:
     """A cell with its formula and inputs, as `enter` shows it; None where it holds no figure."""
     value = getattr(row, name)
-    column = COLUMN[name].of_kind(row.kind)
+    column = COLUMN[name].of_row(row)
     if not isinstance(value, int | float):
         return None
     inputs = tuple(q for q in (quantity(row, i) for i in column.inputs) if q is not None)
-    return quantity_of(column, value, inputs)
+    found = quantity_of(column, value, inputs)
+    return replace(found, source=row.predicted_from) if column.from_operations and row.predicted_from else found

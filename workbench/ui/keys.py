@@ -9,6 +9,8 @@ from workbench.ui.widgets.run_table import MOST_MARKED, RunTable
 from workbench.ui.widgets.strip import Strip
 
 SEPARATOR = "  "
+LINE_WIDTH = 78
+LEAST_NEEDED_OF_RUNS = ("i import", "e export", "g gap")
 RUN_PANES = ("prefill_decode", "batch")
 
 
@@ -46,13 +48,24 @@ def key_line(pane: str, focused: Widget | None, busy: bool, has_run: bool) -> st
 
 
 def _keys_of_runs(runs: RunTable, busy: bool) -> list[str]:
-    keys = ["x stop"] if busy else []
-    if runs.selected is not None:
-        keys += ["enter open", "g gap", "e export", "space mark"]
-    if len(runs.marked) == MOST_MARKED:
-        keys.append("c compare")
-    if runs.resumable and not busy:
-        keys.append("u resume")
-    # In 80 columns there is room for one more key at most.
-    more = ["i import"] if not busy and keys[-1:] in ([], ["space mark"]) else []
-    return [*keys, "/ filter", *more, "? help", "q quit"]
+    """Those that do something, as many as 80 columns hold; the least needed are left to the help."""
+    two_marked = len(runs.marked) == MOST_MARKED
+    keys = {
+        "x stop": busy,
+        "enter open": runs.selected is not None,
+        "g gap": runs.selected is not None,
+        "space mark": runs.selected is not None and not two_marked,
+        "c compare": two_marked,
+        "u resume": runs.resumable and not busy,
+        "l ledger": runs.selected is not None,
+        "e export": runs.selected is not None,
+        "/ filter": True,
+        "i import": not busy,
+        "? help": True,
+        "q quit": True,
+    }
+    shown = [key for key, does_something in keys.items() if does_something]
+    for key in LEAST_NEEDED_OF_RUNS:
+        if len(SEPARATOR.join(shown)) > LINE_WIDTH and key in shown:
+            shown.remove(key)
+    return shown

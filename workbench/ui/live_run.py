@@ -9,6 +9,7 @@ from workbench.experiments.events import (
     Finished,
     LadderMeasured,
     PointFailed,
+    PointsForetold,
     Predicted,
     Progress,
     RowMeasured,
@@ -37,12 +38,15 @@ class LiveRun:
     ladder: Ladder | None = None
     failure: str = ""
     stopping: bool = False
+    foretold: bool = False
 
     def apply(self, event: Event) -> None:
         """Take in one event."""
         match event:
             case Started(run):
                 self.run = run
+            case PointsForetold():
+                self.foretold = True
             case Predicted():
                 self.predicted = event
             case Progress():
@@ -58,6 +62,11 @@ class LiveRun:
     def over(self) -> bool:
         """Whether nothing more will be measured."""
         return self.finished is not None or bool(self.failure)
+
+    @property
+    def was_foretold(self) -> bool:
+        """Whether any of its points was predicted from timed operations."""
+        return self.foretold or any(row.predicted_from for row in self.rows)
 
     @property
     def measuring(self) -> tuple[int, int] | None:

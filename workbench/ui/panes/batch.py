@@ -11,7 +11,7 @@ from textual.widgets import Input
 from workbench.experiments.events import PointFloor
 from workbench.experiments.settings import AUTO_REPEATS, BatchSettings, RunSettings
 from workbench.quantity import Quantity
-from workbench.runs.beside import step_words, sum_words
+from workbench.runs.beside import extrapolated_words, step_words, sum_words
 from workbench.runs.doubling import context_words, doublings
 from workbench.runs.row import BATCH, Row
 from workbench.tracks import Track
@@ -130,7 +130,7 @@ class BatchPane(RunPane):
 
     def beside(self, row: Row) -> tuple[str, str]:
         """Bound and prediction by name, experts counted and expected; then what the step reads, does and holds."""
-        return step_words(row), sum_words(row)
+        return " · ".join(filter(None, (extrapolated_words(row), step_words(row)))), sum_words(row)
 
     def figures_text(self, figures: Sequence[Quantity]) -> str:
         """Where doubling stops paying, and why, in sentences."""

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 
+from workbench.runs.beside import extrapolated_words, predicted_words
 from workbench.runs.row import PREFILL_DECODE, Row
 from workbench.ui.live_run import LiveRun
 from workbench.ui.panes.run_pane import Charts, RunPane
@@ -30,6 +31,10 @@ class PrefillDecodePane(RunPane):
             with Charts(id="charts", classes="charts"):
                 yield Chart("prompt tok/s", self.may_draw, id="prompt-chart")
                 yield Chart("decode tok/s", self.may_draw, id="decode-chart")
+
+    def beside(self, row: Row) -> tuple[str, str]:
+        """Of slices the intervals; what was predicted."""
+        return extrapolated_words(row), predicted_words(row)
 
     def draw(self, live: LiveRun, rows: Sequence[Row]) -> None:
         """Rates over prompt length, beside their ceilings."""

@@ -13,9 +13,11 @@ from workbench.experiments.settings import RunSettings
 from workbench.quantity import Quantity
 from workbench.runs.basis import Basis, known_bases, on_basis, read_rate
 from workbench.runs.row import Row, mark
+from workbench.runs.row_columns import WHERE_PREDICTED
 from workbench.ui.live_run import LiveRun
 from workbench.ui.widgets.chart import Chart, Markers
 from workbench.ui.widgets.explanation import TextScreen, cell_explanation, figures_explanation
+from workbench.ui.widgets.quoted import Quoted
 from workbench.ui.widgets.sweep_table import SweepTable
 
 
@@ -64,8 +66,9 @@ class RunPane(Vertical):
         self._basis = Basis.MINUTE
 
     def compose_progress(self) -> ComposeResult:
-        """The line that says where the run stands."""
+        """The line that says where the run stands, and the one that says how good predictions have been."""
         yield Static(self._nothing_yet, id=f"{self._prefix}progress", classes="progress", markup=False)
+        yield Quoted(id=f"{self._prefix}quoted")
 
     def compose_table(self) -> ComposeResult:
         """The table, the words of the row under the cursor, and what the rows say together."""
@@ -87,6 +90,7 @@ class RunPane(Vertical):
             if len(f"{line} · {more}") <= self.size.width - 2:
                 line = f"{line} · {more}"
         self.query_one(f"#{self._prefix}progress", Static).update(line, layout=False)
+        self.query_one(Quoted).follow(live)
         table = self.query_one(SweepTable)
         table.show(rows, live.measuring)
         figures = live.finished.figures if live.finished else ()
@@ -175,4 +179,8 @@ class RunPane(Vertical):
     def _explain(self) -> None:
         selected = self.query_one(SweepTable).selected()
         if selected is not None:
-            self.app.push_screen(cell_explanation(*selected))
+            row, name = selected
+            more = self.query_one(Quoted).lines if name in WHERE_PREDICTED and row.predicted_from else ()
+            self.app.push_screen(cell_explanation(row, name, more))
+        else:
+            self.app.push_screen(TextScreen("Nothing to explain yet", ["Its figures come with the end of this point."]))

@@ -1,6 +1,6 @@
 """Text over the panes that stays until it is dismissed: explanations, help, messages."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -54,9 +54,9 @@ class TextScreen(ModalScreen[None]):
         self.dismiss(result)
 
 
-def cell_explanation(row: Row, name: str) -> TextScreen:
-    """What `enter` on a cell shows: the figure, what its column means, its formula and inputs, its labels."""
-    column = COLUMN[name].of_kind(row.kind)
+def cell_explanation(row: Row, name: str, more: Sequence[str] = ()) -> TextScreen:
+    """What `enter` on a cell shows: the figure, what its column means, its formula and inputs, `more`, its labels."""
+    column = COLUMN[name].of_row(row)
     figure = quantity(row, name)
     lines = [column.meaning[:1].upper() + column.meaning[1:] + ".", ""]
     if figure is not None:
@@ -67,6 +67,8 @@ def cell_explanation(row: Row, name: str) -> TextScreen:
             lines.append(f"from {column.formula}")
             inputs = (quantity(row, i) for i in column.inputs)
             lines += [f"  {line}" for q in inputs if q is not None for line in explain(q)]
+    if more:
+        lines += ["", *more]
     if row.status != "ok":
         lines += ["", f"The point {row.status}."]
     lines += [f"{mark(row)} {flag}" for flag in row.flags.split("; ") if flag]

@@ -1,49 +1,65 @@
-"""The ledger over the panes: what was predicted beside what was measured, the worst misses first."""
+"""The ledger over the panes: how predictions have fared by model, dtype and phase, and each beside its measurement."""
 
 from collections.abc import Sequence
 from typing import ClassVar
 
+from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical, VerticalScroll
+from textual.containers import Vertical
 from textual.screen import ModalScreen
-from textual.widgets import Static
+from textual.widgets import DataTable, Static
 
-from workbench.predictions.ledger import Entry, accuracy
+from workbench.predictions.ledger import Accuracy, Entry, accuracy, accuracy_by_model, worst_first
 from workbench.ui.widgets.record_table import RecordTable
 
 EMPTY = "No prediction has been measured yet: r on the Setup pane predicts each point, and then measures it."
-SHOWN = ("model", "dtype", "phase", "context", "batch", "predicted", "low", "high", "measured", "error")
+GROUP_SHOWN = ("model", "dtype", "phase", "count", "median_miss", "worst_miss", "inside")
+MODEL_WIDTH = 19
+ENTRY_SHOWN = ("context", "batch", "predicted", "low", "high", "measured", "error", "inside")
 
 
 class LedgerScreen(ModalScreen[None]):
-    """How good predictions have been on this box, and each beside its measurement; enter explains a figure."""
+    """Groups with the worst miss first, under them the entries of the one under the cursor; enter explains a figure."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q", "dismiss", show=False)]
 
     def __init__(self, ledger: Sequence[Entry]) -> None:
         super().__init__()
-        self._ledger = sorted(ledger, key=lambda entry: -entry.miss)
+        self._ledger = worst_first(ledger)
 
     def compose(self) -> ComposeResult:
-        """The accuracy of each phase, and the entries."""
+        """The accuracy of each phase, the groups, and the entries of one."""
         words = "\n".join(map(str, accuracy(self._ledger))) or EMPTY
-        with Vertical(classes="panel"):
+        with Vertical(classes="panel", id="ledger-panel"):
             yield Static("Predicted against measured", classes="panel-title", markup=False)
-            with VerticalScroll(classes="panel-text", can_focus=False):
-                yield Static(words, id="ledger-words", markup=False)
-                yield RecordTable(id="ledger-entries")
-            yield Static("esc close   arrows move   enter explain", classes="panel-keys", markup=False)
+            yield Static(words, id="ledger-words", markup=False)
+            yield RecordTable(id="ledger-groups")
+            yield Static("", id="ledger-of", markup=False)
+            yield RecordTable(id="ledger-entries")
+            yield Static("esc close   arrows choose a group   tab entries   enter explain", classes="panel-keys")
 
     def on_mount(self) -> None:
-        """Fill the table."""
-        table = self.query_one(RecordTable)
-        table.show(self._ledger, SHOWN)
-        table.focus()
+        """Fill the groups; the first is chosen."""
+        groups = self._groups
+        groups.show(accuracy_by_model(self._ledger), GROUP_SHOWN, widest=MODEL_WIDTH)
+        groups.focus()
+        self._show_entries()
 
-    def on_resize(self) -> None:
-        """Leave room for the title, the keys and the frame."""
-        self.query_one(VerticalScroll).styles.max_height = max(3, self.size.height - 6)
+    @property
+    def _groups(self) -> RecordTable:
+        return self.query_one("#ledger-groups", RecordTable)
+
+    @on(DataTable.CellHighlighted, "#ledger-groups")
+    def _show_entries(self) -> None:
+        """The entries of the group under the cursor."""
+        chosen = self._groups.selected
+        if not isinstance(chosen, Accuracy):
+            return
+        heading = f"{chosen.model}, {chosen.dtype}, {chosen.phase}: ms, the worst miss first"
+        self.query_one("#ledger-of", Static).update(heading)
+        entries = [entry for entry in self._ledger if chosen.of(entry)]
+        self.query_one("#ledger-entries", RecordTable).show(entries, ENTRY_SHOWN)
 
     async def action_dismiss(self, result: None = None) -> None:
         """Back to the panes."""

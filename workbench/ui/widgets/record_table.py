@@ -8,7 +8,7 @@ from textual import on
 from textual.widgets import DataTable
 
 from workbench.quantity import Quantity, explain
-from workbench.record import cells, headings, written
+from workbench.record import cells, clipped, headings, written
 from workbench.ui.widgets.explanation import TextScreen
 
 
@@ -20,8 +20,8 @@ class RecordTable(DataTable[Text]):
         self._records: tuple[Any, ...] = ()
         self._names: tuple[str, ...] = ()
 
-    def show(self, records: Sequence[Any], names: Sequence[str]) -> None:
-        """Show these fields of these records; the cursor stays where it was."""
+    def show(self, records: Sequence[Any], names: Sequence[str], widest: int | None = None) -> None:
+        """Show these fields of these records, no cell wider than `widest`; the cursor stays where it was."""
         if (tuple(records), tuple(names)) == (self._records, self._names):
             return
         place, same = self.cursor_coordinate, tuple(names) == self._names
@@ -36,7 +36,10 @@ class RecordTable(DataTable[Text]):
             found = cells(record)
             self.add_row(
                 *(
-                    Text(written(found[name]), justify="left" if isinstance(found[name], str) else "right")
+                    Text(
+                        written(found[name]) if widest is None else clipped(written(found[name]), widest),
+                        justify="left" if isinstance(found[name], str) else "right",
+                    )
                     for name in names
                 )
             )

@@ -3,46 +3,43 @@
 from collections.abc import Sequence
 
 from rich.text import Text
-from textual.widgets import DataTable
 
-from workbench.runs.row import POINT_COLUMNS, PREFILL_DECODE, Row, cell, mark, table_columns
+from workbench.runs.row import POINT_COLUMNS, PREFILL_DECODE, Row, cell, mark
+from workbench.runs.row_columns import columns_shown
+from workbench.ui.widgets.telling_table import TellingTable
 
 PENDING = "…"
-WIDTHS = {
-    "prompt_tokens": 8,
-    "ttft_ms": 8,
-    "prompt_tokens_per_s": 7,
-    "prefill_gflop_per_s": 8,
-    "bytes_per_step": 8,
-    "bound_by": 9,
-}
-BATCH_WIDTHS = {"prompt_tokens": 7, "batch": 6, "bound_by": 13}
-LEAST_WIDTH = 7
-SHORT_HEADING = 5
-"""Characters of a heading that is not broken: "tok/" above "s" is no word."""
 
 
-class SweepTable(DataTable[Text]):
+class SweepTable(TellingTable):
     """Rows of one kind under their headings, figures to the right; arrows move, enter selects a cell."""
 
     def __init__(self, kind: str = PREFILL_DECODE, *, id: str) -> None:
         super().__init__(id=id, header_height=2, cell_padding=0, cursor_type="cell")
-        self._columns = table_columns(kind)
-        self._names = tuple(column.name for column in self._columns)
+        self._kind = kind
+        self._names: tuple[str, ...] = ()
         self._point = POINT_COLUMNS[kind]
         self.rows_shown: list[Row] = []
 
     def on_mount(self) -> None:
         """Make the columns."""
-        widths = WIDTHS | (BATCH_WIDTHS if "batch" in self._point else {})
-        for column in self._columns:
-            lines = heading_lines(column.heading)
-            least = widths.get(column.name, LEAST_WIDTH)
-            width = max(least, *(len(line) + (column is not self._columns[0]) for line in lines))
-            self.add_column(Text("\n".join(lines), justify="right"), width=width, key=column.name)
+        self._make_columns([])
+
+    def _make_columns(self, rows: Sequence[Row]) -> None:
+        """Make those that these rows have, where they are others than before."""
+        columns = columns_shown(self._kind, rows)
+        names = tuple(column.name for column in columns)
+        if names == self._names:
+            return
+        self._names = names
+        self.clear(columns=True)
+        self.rows_shown = []
+        for column in columns:
+            self.add_column(Text("\n".join(column.heading), justify="right"), width=column.width, key=column.name)
 
     def show(self, rows: list[Row], pending: Sequence[int] | None) -> None:
         """Show these rows, and below them the point that is being measured: its prompt length, and its batch."""
+        self._make_columns(rows)
         if rows[: len(self.rows_shown)] != self.rows_shown:
             self.clear()
             self.rows_shown = []
@@ -72,17 +69,6 @@ class SweepTable(DataTable[Text]):
         if place.row >= len(self.rows_shown):
             return None
         return self.rows_shown[place.row], self._names[place.column]
-
-
-def heading_lines(heading: str) -> list[str]:
-    """A heading on two lines, broken at its last space or, without one, after its stroke; a short one stays whole."""
-    if len(heading) <= SHORT_HEADING:
-        return ["", heading]
-    first, space, last = heading.rpartition(" ")
-    if not space:
-        first, stroke, last = heading.rpartition("/")
-        first += stroke
-    return [first, last]
 
 
 def _cell_text(row: Row, name: str, point: Sequence[str]) -> Text:

@@ -1,0 +1,60 @@
+"""The columns of a table of rows, on screen and on the command line: which, under what heading, how wide."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from workbench.runs.row import POINT_COLUMNS, TABLES, Row, table_columns
+
+WHERE_PREDICTED = ("predicted_ttft_ms", "predicted_tpot_ms")
+"""Left out of a table in which nothing was predicted."""
+WIDTHS: Mapping[str, int] = {
+    "prompt_tokens": 8,
+    "ttft_ms": 8,
+    "predicted_ttft_ms": 8,
+    "predicted_tpot_ms": 8,
+    "prompt_tokens_per_s": 7,
+    "prefill_gflop_per_s": 8,
+    "bytes_per_step": 8,
+    "bound_by": 8,
+}
+BATCH_WIDTHS: Mapping[str, int] = {"prompt_tokens": 7, "batch": 6, "bound_by": 13}
+LEAST_WIDTH = 7
+SHORT_HEADING = 5
+"""Characters of a heading that is not broken: "tok/" above "s" is no word."""
+PREDICTED_LINES = ("pre-", "dicted")
+"""Beside what was measured, whose heading it needs not repeat."""
+
+
+@dataclass(frozen=True)
+class TableColumn:
+    """A column with the two lines of its heading; the width has room for the gap before it."""
+
+    name: str
+    heading: tuple[str, str]
+    width: int
+
+
+def columns_shown(kind: str, rows: Iterable[Row]) -> tuple[TableColumn, ...]:
+    """The columns of a kind's rows, those of predictions only where one of the rows has one."""
+    known = {name for row in rows for name in WHERE_PREDICTED if getattr(row, name) is not None}
+    widths = {**WIDTHS, **(BATCH_WIDTHS if "batch" in POINT_COLUMNS[kind] else {})}
+    found = []
+    for column in table_columns(kind):
+        if column.name in WHERE_PREDICTED and column.name not in known:
+            continue
+        lines = PREDICTED_LINES if column.name in WHERE_PREDICTED else heading_lines(column.heading)
+        is_first = column.name == TABLES[kind][0]
+        least = widths.get(column.name, LEAST_WIDTH)
+        found.append(TableColumn(column.name, lines, max(least, *(len(line) + (not is_first) for line in lines))))
+    return tuple(found)
+
+
+def heading_lines(heading: str) -> tuple[str, str]:
+    """A heading on two lines, broken at its last space or, without one, after its stroke; a short one stays whole."""
+    if len(heading) <= SHORT_HEADING:
+        return "", heading
+    first, space, last = heading.rpartition(" ")
+    if not space:
+        first, stroke, last = heading.rpartition("/")
+        first += stroke
+    return first, last
