@@ -16,6 +16,7 @@ from workbench.errors import SettingsError
     [
         ("http://127.0.0.1:8080", "http://127.0.0.1:8080", "/v1/completions", "/metrics"),
         ("http://127.0.0.1:8080/v1/", "http://127.0.0.1:8080", "/v1/completions", "/metrics"),
+        ("http://127.0.0.1:8080/v1/chat/completions", "http://127.0.0.1:8080", "/v1/completions", "/metrics"),
         ("https://host.example/llm/v1", "https://host.example/llm", "/llm/v1/completions", "/llm/metrics"),
         ("https://host.example:443", "https://host.example", "/v1/completions", "/metrics"),
         ("http://[::1]:9000", "http://[::1]:9000", "/v1/completions", "/metrics"),
@@ -46,6 +47,8 @@ def test_a_key_shows_itself_nowhere() -> None:
     assert key.header() == "Authorization: Bearer sk-hidden-123\r\n"
     assert "hidden-123" not in f"{key!r} {key} {[key]}"
     assert key.hidden_in("wrong key sk-hidden-123!") == f"wrong key {HIDDEN}!"
+    assert "sk-h" not in key.hidden_in("'you sent sk-hidden…'")
+    assert "sk/a" not in Key("sk/a/secret").hidden_in(r"'wrong key sk\/a\/secret', 'sk\\/a\\/secret'")
     with pytest.raises(TypeError):
         pickle.dumps(key)
     with pytest.raises(TypeError):

@@ -49,6 +49,21 @@ def test_text_held_back_until_its_bytes_are_whole_is_of_several_tokens() -> None
     assert found.server == ServerTimes(None, 0.040, 0.030)
 
 
+def test_usage_told_with_every_chunk_counts_the_tokens_of_the_first() -> None:
+    found = streamed_answer(reply([{**token("abc"), **_used(3)}, {**token("de"), **_used(5)}]))
+    assert (found.tokens, found.first_tokens, found.steps) == (5, 3, 2)
+
+
+def _used(tokens: int) -> dict[str, Any]:
+    return {"usage": {"completion_tokens": tokens, "prompt_tokens": 8}}
+
+
+def test_a_packed_answer_is_refused_by_its_encoding() -> None:
+    packed = Reply(status=200, headers={**STREAM, "content-encoding": "gzip"}, pieces=[(1.0, b"\x1f\x8b\x08")])
+    with pytest.raises(AnswerError, match="came in 'gzip'"):
+        streamed_answer(packed)
+
+
 def test_a_server_s_own_metrics_tell_its_queue() -> None:
     metrics = {"time_to_first_token_ms": 85.0, "generation_time_ms": 1240.0, "queue_time_ms": 12.0}
     found = streamed_answer(reply([token(), token(), {**usage(2, 1), "metrics": metrics}]))

@@ -8,6 +8,8 @@ from workbench.errors import SettingsError
 
 PORTS = {"http": 80, "https": 443}
 API = "/v1"
+ROUTES = ("/chat/completions", "/completions", "/models")
+"""What an address copied from another program's settings may end with."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ class Address:
 
 
 def parse_address(url: str) -> Address:
-    """The address of a URL, with or without the API's /v1 at its end.
+    """The address of a URL, with or without the API's /v1, or a route of it, at its end.
 
     Raises SettingsError for what is no http address, and for one with a user, a password or a query: those are kept
     with the run, and a key must not be.
@@ -73,6 +75,8 @@ def parse_address(url: str) -> Address:
     if parts.scheme not in PORTS or not parts.hostname or any(not c.isprintable() or c == " " for c in text):
         raise SettingsError(f"The endpoint {text!r} is no http address. {_EXAMPLE}")
     path = parts.path.rstrip("/")
+    for route in ROUTES:
+        path = path.removesuffix(route)
     return Address(parts.scheme, parts.hostname, port or PORTS[parts.scheme], path.removesuffix(API))
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from workbench.engines.endpoint.connection import Reply
+from workbench.engines.endpoint.key import CUT
 
 MOST_QUOTED = 160
 """Characters of a server's own words in a reason."""
@@ -68,7 +69,7 @@ def streamed_answer(reply: Reply) -> Answer:
     without a usable token, and one that doesn't say how many tokens it has.
     """
     check_status(reply)
-    if "event-stream" not in reply.headers.get("content-type", ""):
+    if "event-stream" not in reply.headers.get("content-type", "").lower():
         raise AnswerError(f"no stream of events came, but {_quoted(reply.body)}")
     read = _Reading()
     for moment, data in _events(reply.pieces):
@@ -95,6 +96,10 @@ def whole_answer(reply: Reply) -> Answer:
 
 def check_status(reply: Reply) -> None:
     """Raise AnswerError for a status that is no success; of a refused key the server's words may quote it."""
+    if (encoding := reply.headers.get("content-encoding", "identity").lower()) != "identity":
+        raise AnswerError(
+            f"the answer came in {encoding!r}, which was not asked for: a proxy before the server packs it"
+        )
     if 200 <= reply.status < 300:
         return
     if not reply.status:
@@ -145,7 +150,9 @@ class _Reading:
         self._metrics = _mapping(chunk.get("metrics")) or self._metrics
         choices = chunk.get("choices")
         for choice in choices if isinstance(choices, list) else ():
-            self._take_choice(moment, _mapping(choice), _count(self._timings.get("predicted_n")))
+            # Some tell with every chunk how many tokens there are so far.
+            counted = _count(self._timings.get("predicted_n")) or _count(self._usage.get("completion_tokens"))
+            self._take_choice(moment, _mapping(choice), counted)
 
     def _take_choice(self, moment: float, choice: Mapping[str, Any], counted: int | None) -> None:
         self.ended = self.ended or bool(choice.get("finish_reason"))
@@ -226,7 +233,7 @@ def _events(pieces: Sequence[tuple[float, bytes]]) -> Iterator[tuple[float, byte
         for line in lines:
             if line.startswith(DATA):
                 yield moment, line[len(DATA) :].strip()
-    if held.startswith(DATA) and held.strip() == DATA + b" " + DONE:
+    if held.startswith(DATA) and held[len(DATA) :].strip() == DONE:
         yield pieces[-1][0], DONE
 
 
@@ -259,4 +266,5 @@ def _quoted(body: bytes) -> str:
     plain = " ".join("".join(c if c.isprintable() else " " for c in text).split())
     if not plain:
         return "nothing"
-    return repr(plain if len(plain) <= MOST_QUOTED else f"{plain[: MOST_QUOTED - 1]}…")
+    is_cut = len(plain) > MOST_QUOTED or len(body) > 4 * MOST_QUOTED
+    return repr(f"{plain[: MOST_QUOTED - 1]}{CUT}" if is_cut else plain)

@@ -5,6 +5,7 @@ pieces, and a client that hands each through layers of tasks first reads the clo
 """
 
 import asyncio
+import re
 import ssl
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -28,9 +29,12 @@ MOST_SILENCES = 20
 CONNECTED_AHEAD_S = 0.25
 """Before a request is due: servers close connections on which nothing comes."""
 MOST_HEAD_BYTES = 64_000
-LINE_END = b"\r\n"
-LAST_EVENT = b"[DONE]"
-"""What ends a stream of the OpenAI API, whether or not the server ends its answer with it."""
+LINE_END = b"\n"
+"""Of HTTP it is CR LF; a lone LF may be taken for it (RFC 9112, section 2.2), and small servers write it."""
+HEAD_END = re.compile(rb"\r?\n\r?\n")
+LAST_EVENT = re.compile(rb"(?:^|\n)data: ?\[DONE\]\s*$")
+"""What ends a stream of the OpenAI API, whether or not the answer ends there too. A model may write the word itself."""
+TAIL_BYTES = 64
 
 
 class ExchangeError(Exception):
@@ -74,6 +78,7 @@ class _Chunks:
     def __init__(self) -> None:
         self._held = b""
         self._left = 0
+        self._is_after_data = False
         self.ended = False
 
     def feed(self, data: bytes) -> bytes:
@@ -81,27 +86,28 @@ class _Chunks:
         taken: list[bytes] = []
         held = self._held + data
         while held and not self.ended:
-            if self._left > len(LINE_END):
-                part = held[: self._left - len(LINE_END)]
+            if self._left:
+                part = held[: self._left]
                 taken.append(part)
                 self._left -= len(part)
                 held = held[len(part) :]
-            elif self._left:
-                passed_over = min(self._left, len(held))
-                self._left -= passed_over
-                held = held[passed_over:]
+                self._is_after_data = not self._left
             else:
                 length, end, rest = held.partition(LINE_END)
                 if not end:
                     if len(held) > MOST_HEAD_BYTES:
                         raise ValueError("a chunk without its length")
                     break
-                size = int(length.partition(b";")[0], 16)
-                if size < 0:
-                    raise ValueError("a chunk of negative length")
                 held = rest
-                self.ended = size == 0
-                self._left = size + len(LINE_END) if size else 0
+                if self._is_after_data:
+                    if length.strip():
+                        raise ValueError("a chunk longer than it says")
+                    self._is_after_data = False
+                    continue
+                self._left = int(length.partition(b";")[0], 16)
+                if self._left < 0:
+                    raise ValueError("a chunk of negative length")
+                self.ended = self._left == 0
         self._held = held
         return b"".join(taken)
 
@@ -119,6 +125,8 @@ class _Receiver(asyncio.Protocol):
         self._chunks: _Chunks | None = None
         self._left: int | None = None
         self._taken = 0
+        self._tail = b""
+        self._is_stream = False
 
     def data_received(self, data: bytes) -> None:
         self.last_s = now = self._clock()
@@ -134,13 +142,13 @@ class _Receiver(asyncio.Protocol):
         """Read the head; what came after it, empty while it is not whole."""
         self._head += data
         while True:
-            head, end, rest = self._head.partition(b"\r\n\r\n")
-            if not end:
+            head, *following = HEAD_END.split(self._head, 1)
+            if not following:
                 if len(head) > MOST_HEAD_BYTES or not b"HTTP/1.".startswith(head[:7]):
                     raise ValueError("no head of an answer")
                 return b""
-            self._head = rest
-            lines = head.decode("latin-1").split("\r\n")
+            self._head = rest = following[0]
+            lines = head.decode("latin-1").splitlines()
             version, _, status = lines[0].partition(" ")
             if not version.startswith("HTTP/1.") or not status[:3].isdigit():
                 raise ValueError("no status line")
@@ -154,6 +162,7 @@ class _Receiver(asyncio.Protocol):
 
     def _begin_body(self) -> None:
         headers = self.reply.headers
+        self._is_stream = "event-stream" in headers.get("content-type", "").lower()
         if "chunked" in headers.get("transfer-encoding", "").lower():
             self._chunks = _Chunks()
             self._body = self._chunks.feed
@@ -167,13 +176,14 @@ class _Receiver(asyncio.Protocol):
     def _take(self, now: float, body: bytes) -> None:
         if body:
             self.reply.pieces.append((now, body))
+            self._tail = (self._tail + body)[-TAIL_BYTES:]
             self._taken += len(body)
         if self._taken > MOST_BYTES:
             self._end(f"its answer is longer than {MOST_BYTES / 1e6:.0f} MB")
         elif (
             (self._chunks is not None and self._chunks.ended)
             or (self._left is not None and self._taken >= self._left)
-            or (LAST_EVENT in body and "event-stream" in self.reply.headers.get("content-type", ""))
+            or (self._is_stream and LAST_EVENT.search(self._tail) is not None)
         ):
             self._end("")
 

@@ -4,6 +4,8 @@ import os
 
 ENVIRONMENT = "WORKBENCH_API_KEY"
 HIDDEN = "[the key]"
+CUT = "…"
+"""Ends a quotation that was cut short, maybe in the middle of the key."""
 LEAST_HIDDEN = 4
 """Characters of a key that is looked for in texts: a shorter one would black out ordinary words."""
 
@@ -36,7 +38,15 @@ class Key:
 
     def hidden_in(self, text: str) -> str:
         """The text without the key, where it holds it."""
-        return text.replace(self._secret, HIDDEN) if len(self._secret) >= LEAST_HIDDEN else text
+        if len(self._secret) < LEAST_HIDDEN:
+            return text
+        # JSON may write a slash with a backslash before it, which quoting doubles.
+        for slash in ("/", "\\/", "\\\\/"):
+            written = self._secret.replace("/", slash)
+            text = text.replace(written, HIDDEN)
+            for length in range(len(written) - 1, LEAST_HIDDEN - 1, -1):
+                text = text.replace(f"{written[:length]}{CUT}", f"{HIDDEN}{CUT}")
+        return text
 
 
 def key_of_environment() -> Key:
