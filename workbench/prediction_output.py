@@ -72,6 +72,7 @@ class PredictionPrinter:
 
     def __init__(self) -> None:
         self.foretold: PointsForetold | None = None
+        self._timed = 0
 
     def show(self, event: Event) -> None:
         """Take in one event."""
@@ -79,9 +80,11 @@ class PredictionPrinter:
             case Progress():
                 note(event.stage)
             case OperationsTimed(timings):
-                note(f"timed {len(timings)} operations")
+                self._timed += len(timings)
             case PointsForetold():
                 self.foretold = event
+                if self._timed:
+                    note(f"timed {self._timed} operations")
 
     def end(self, points: list[PredictedPoint], accuracies: list[Accuracy], chosen: Format) -> None:
         """Print the lines, what the first of them rests on, and how good predictions have been."""

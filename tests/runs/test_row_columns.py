@@ -37,5 +37,5 @@ def test_rows_of_slices_say_so_with_their_intervals(capsys: pytest.CaptureFixtur
     )
     RowTable(PREFILL_DECODE).print_row(row)
     printed = capsys.readouterr().out.splitlines()
-    assert "extrapolated, with 95 % intervals: TTFT 3,340 (2,428 to 4,251), TPOT 1,126 (907 to 1,345) ms" in printed[3]
-    assert max(map(len, printed[:3])) <= 80
+    assert "extrapolated: TTFT 2,428 to 4,251, TPOT 907 to 1,345 ms (95 %)" in printed[3]
+    assert max(map(len, printed[:4])) <= 80

@@ -1,10 +1,13 @@
 """The ledger over the Runs pane: opened by a key, the worst miss first, and a sentence where it is empty."""
 
+from dataclasses import replace
+
+import pytest
 from textual.widgets import Static
 
-from tests.predictions.test_ledger import predicted_row
+from tests.predictions.test_ledger import PREFILL_ENDS, predicted_row
 from tests.runs.test_store import a_run
-from tests.ui.driving import an_app, until
+from tests.ui.driving import SIZES, an_app, finished, message, shown, until
 from workbench.hardware.machine import this_machine
 from workbench.runs.row import Samples
 from workbench.runs.store import Store
@@ -48,3 +51,29 @@ async def test_an_empty_ledger_says_how_it_is_filled() -> None:
         await pilot.press("6", "l")
         await until(pilot, lambda: isinstance(app.screen, LedgerScreen))
         assert "r on the Setup pane" in str(app.screen.query_one("#ledger-words", Static).content)
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_a_run_with_predictions_quotes_how_good_they_have_been(size: tuple[int, int]) -> None:
+    row = predicted_row(20.0, machine=str(this_machine()), predicted_ttft_ms=20.0, ttft_median_ms=25.0, **PREFILL_ENDS)
+    with Store() as store:
+        store.add_run(replace(a_run(), machine=row.machine))
+        store.add_row(row, Samples())
+    app = an_app()
+    async with app.run_test(size=size) as pilot:
+        await pilot.press("6", "enter")
+        await until(pilot, lambda: "decode" in shown(app, "#quoted"))
+        assert "prefill" in shown(app, "#quoted")
+        await pilot.press("right", "right", "enter")
+        await pilot.pause()
+        text = message(app)
+        for word in ("predicted TTFT", "18.0 ms", "22.0 ms", "timed operations", "decode median miss 50 %"):
+            assert word in text
+
+
+async def test_a_run_without_predictions_quotes_nothing() -> None:
+    app = an_app()
+    async with app.run_test(size=SIZES[0]) as pilot:
+        await pilot.press("r")
+        await finished(pilot, app)
+        assert not app.screen.query_one("#quoted").display

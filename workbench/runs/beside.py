@@ -33,18 +33,21 @@ def extrapolated_words(row: Row) -> str:
     """The intervals of figures that follow from slices of the model; empty where the whole was measured."""
     if row.extrapolated_from is None:
         return ""
-    ttft = _range("TTFT", row.ttft_median_ms, row.ttft_low_ms, row.ttft_high_ms)
-    name = "step" if row.kind == BATCH else "TPOT"
-    tpot = _range(name, row.tpot_median_ms, row.tpot_low_ms, row.tpot_high_ms)
+    ttft = _ends("TTFT", row.ttft_low_ms, row.ttft_high_ms)
+    tpot = _ends("step" if row.kind == BATCH else "TPOT", row.tpot_low_ms, row.tpot_high_ms)
     found = ", ".join(filter(None, (ttft, tpot)))
-    return f"extrapolated, with 95 % intervals: {found} ms" if found else "extrapolated"
+    return f"extrapolated: {found} ms (95 %)" if found else "extrapolated"
 
 
 def _range(name: str, value: float | None, low: float | None, high: float | None) -> str:
     if value is None:
         return ""
-    ends = "" if low is None or high is None else f" ({format_number(low)} to {format_number(high)})"
-    return f"{name} {format_number(value)}{ends}"
+    ends = _ends("", low, high)
+    return f"{name} {format_number(value)} ({ends})" if ends else f"{name} {format_number(value)}"
+
+
+def _ends(name: str, low: float | None, high: float | None) -> str:
+    return "" if low is None or high is None else f"{name} {format_number(low)} to {format_number(high)}".lstrip()
 
 
 def sum_words(row: Row) -> str:
