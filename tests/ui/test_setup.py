@@ -8,6 +8,9 @@ from textual.widgets import OptionList
 from tests.engines.endpoint.playing_server import playing
 from tests.models_on_disk import smollm2_gguf
 from tests.ui.driving import SIZES, an_app, finished, message, shown, until
+from workbench.experiments.engine_settings import ENGINES, EndpointSettings, LlamaCppSettings
+from workbench.experiments.gap.named_variants import variant_named
+from workbench.experiments.gap.variant import AS_LOADED
 from workbench.experiments.settings import SweepSettings
 from workbench.ui.app import WorkbenchApp
 from workbench.ui.panes.setup import SetupPane
@@ -121,7 +124,7 @@ async def test_choices_turn_and_up_and_down_move_between_fields() -> None:
     app = an_app()
     async with app.run_test(size=SIZES[0]) as pilot:
         field(app, "model").focus()
-        await pilot.press("down", "down", "right")
+        await pilot.press("down", "down", "down", "right")
         await pilot.pause()
         assert app.screen.query_one(SetupPane).settings().dtype == "bfloat16"
         await pilot.press("left", "up", "right")
@@ -153,6 +156,72 @@ async def test_another_engine_takes_the_file_as_it_is_and_says_what_it_lacks(mon
         await until(pilot, lambda: "no llama-bench on the PATH" in shown(app, "#setup-problem"))
         await pilot.press("right")
         await until(pilot, lambda: "is no http address" in shown(app, "#setup-problem"))
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_only_the_fields_of_the_engine_chosen_are_shown_and_reached(size: tuple[int, int]) -> None:
+    app = an_app()
+    async with app.run_test(size=size) as pilot:
+        await until(pilot, lambda: shown(app, "#plan") != "")
+        app.screen.query_one("#engine", Choice).focus()
+        reached = {}
+        for engine in ENGINES:
+            assert app.screen.query_one("#engine", Choice).value == engine
+            names = []
+            for _ in range(20):
+                await pilot.press("down")
+                focused = app.screen.focused
+                assert focused is not None
+                assert focused.region.height == 1
+                names.append(str(focused.id))
+                if focused.id == "repeats":
+                    break
+            reached[engine] = names[:-3]
+            app.screen.query_one("#engine", Choice).focus()
+            await pilot.press("right")
+            await pilot.pause()
+        llama = ["threads", "batch-tokens", "micro-batch-tokens", "cache-k", "cache-v", "gpu-layers"]
+        assert reached == {
+            "transformers": ["weights", "dtype", "device", "threads", "levers"],
+            "llama.cpp": llama,
+            "llama-bench": ["threads", "program", *llama[1:]],
+            "endpoint": [
+                *("endpoint", "served-model", "api", "hardware", "devices"),
+                *("cache-type", "timeout", "rate", "ttft-limit", "tpot-limit"),
+            ],
+        }
+
+
+async def test_what_is_set_for_an_engine_is_asked_of_it_and_of_no_other() -> None:
+    app = an_app(engine="llama.cpp", variant=variant_named(["preallocated-cache"]))
+    async with app.run_test(size=SIZES[0]) as pilot:
+        pane = app.screen.query_one(SetupPane)
+        for name, text in (
+            ("batch-tokens", "256"),
+            ("micro-batch-tokens", "64"),
+            ("gpu-layers", "9"),
+            ("threads", "1"),
+        ):
+            field(app, name).value = text
+        app.screen.query_one("#cache-v", Choice).value = "q8_0"
+        settings = pane.settings()
+        assert settings.llama_cpp == LlamaCppSettings(256, 64, "f16", "q8_0", 9)
+        assert (settings.threads, settings.variant, settings.endpoint) == (1, AS_LOADED, EndpointSettings())
+        app.screen.query_one("#engine", Choice).value = "endpoint"
+        for name, text in (
+            *(("endpoint", "http://127.0.0.1:1"), ("served-model", "m"), ("hardware", "rtx-5090"), ("devices", "2")),
+            *(("timeout", "1.5"), ("rate", "8"), ("ttft-limit", "200"), ("tpot-limit", "50")),
+        ):
+            field(app, name).value = text
+        assert pane.settings().endpoint == EndpointSettings(
+            "http://127.0.0.1:1", "m", "auto", "rtx-5090", 2, "float16", 1.5, 8.0, 200.0, 50.0
+        )
+        assert pane.settings().llama_cpp == LlamaCppSettings()
+        field(app, "rate").value = "many"
+        await until(pilot, lambda: "arrivals/s holds 'many', which is not a number." in shown(app, "#setup-problem"))
+        field(app, "rate").value = ""
+        field(app, "hardware").value = "rtx-509"
+        await until(pilot, lambda: "Did you mean" in shown(app, "#setup-problem"))
 
 
 async def test_an_endpoint_is_swept_from_its_address() -> None:

@@ -12,20 +12,19 @@ from textual.message import Message
 from textual.widgets import Input, OptionList, Static
 
 from workbench.errors import SettingsError, WorkbenchError
-from workbench.experiments.engine_settings import ENGINES, EndpointSettings
-from workbench.experiments.gap.named_variants import names_of, variant_named
+from workbench.experiments.gap.named_variants import names_of
 from workbench.experiments.plan import Plan, plan
-from workbench.experiments.settings import AUTO_REPEATS, DEVICES, SweepSettings, Weights
+from workbench.experiments.settings import AUTO_REPEATS, SweepSettings
 from workbench.hardware.device import Device
 from workbench.hardware.devices import load_devices
-from workbench.hardware.machine import THIS_MACHINE, this_machine
-from workbench.models.model import DTYPE_BYTES
+from workbench.hardware.machine import THIS_MACHINE
 from workbench.models.presets import load_presets
 from workbench.models.resolve import find_models
 from workbench.presets import in_short
 from workbench.quantity import Origin
 from workbench.runs.measured_device import this_device
 from workbench.tracks import Track, load_tracks, suited, track_settings
+from workbench.ui.panes.engine_fields import EngineFields
 from workbench.ui.panes.planned import plan_lines, run_line
 from workbench.ui.widgets.choice import Choice
 from workbench.ui.widgets.entry import Entry
@@ -33,8 +32,6 @@ from workbench.ui.widgets.field import field, whole_number, whole_numbers
 from workbench.ui.widgets.model_list import ModelList
 
 log = logging.getLogger(__name__)
-
-AUTO = "auto"
 
 
 class SetupPane(Vertical):
@@ -66,20 +63,13 @@ class SetupPane(Vertical):
         with Horizontal():
             with Vertical(id="setup-fields"):
                 yield ModelList(id="models")
-                yield from field("track", Choice(tuple(self.tracks), first.track, id="track"))
-                yield from field("model or path", Entry(first.model, id="model"))
-                yield from field("weights", Choice((AUTO, *Weights), first.weights or AUTO, id="weights"))
-                yield from field("dtype", Choice(tuple(DTYPE_BYTES), first.dtype, id="dtype"))
-                yield from field("device", Choice(DEVICES, first.device, id="device"))
-                threads = "" if first.threads is None else str(first.threads)
-                yield from field("threads", Entry(threads, f"all {this_machine().cores}", id="threads"))
-                levers = ",".join(names_of(first.variant))
-                yield from field("levers", Entry(levers, "none: as loaded", id="levers"))
-                yield from field("prompts", Entry(",".join(map(str, first.prompts)), id="prompts"))
-                yield from field("new tokens", Entry(str(first.new_tokens), id="new-tokens"))
-                yield from field("repeats", Entry(str(first.repeats), id="repeats"))
-                yield from field("engine", Choice(ENGINES, first.engine, id="engine"))
-                yield from field("endpoint", Entry(first.endpoint.url, "http://host:port", id="endpoint"))
+                with VerticalScroll(id="setup-entries", can_focus=False):
+                    yield from field("track", Choice(tuple(self.tracks), first.track, id="track"))
+                    yield from field("model or path", Entry(first.model, "not told: no ceiling", id="model"))
+                    yield EngineFields(first, id="engine-fields")
+                    yield from field("prompts", Entry(",".join(map(str, first.prompts)), id="prompts"))
+                    yield from field("new tokens", Entry(str(first.new_tokens), id="new-tokens"))
+                    yield from field("repeats", Entry(str(first.repeats), id="repeats"))
             with VerticalScroll(id="setup-plan", can_focus=False):
                 yield Static("", id="setup-problem", markup=False)
                 yield Static("", id="plan", markup=False)
@@ -119,20 +109,14 @@ class SetupPane(Vertical):
 
     def settings(self) -> SweepSettings:
         """What the fields say; raises SettingsError where one holds no number, or a lever that is none."""
-        weights, repeats = self.query_one("#weights", Choice).value, self._text("repeats")
+        repeats = self._text("repeats")
         return SweepSettings(
             model=self._text("model"),
-            weights=None if weights == AUTO else Weights(weights),
             prompts=whole_numbers(self._text("prompts"), "prompts"),
             new_tokens=whole_number(self._text("new-tokens"), "new tokens"),
             repeats=AUTO_REPEATS if repeats == AUTO_REPEATS else whole_number(repeats, "repeats"),
-            dtype=self.query_one("#dtype", Choice).value,
-            device=self.query_one("#device", Choice).value,
-            threads=whole_number(threads, "threads") if (threads := self._text("threads")) else None,
-            variant=variant_named([name.strip() for name in self._text("levers").split(",") if name.strip()]),
             track=self.query_one("#track", Choice).value,
-            engine=self.query_one("#engine", Choice).value,
-            endpoint=EndpointSettings(url=self._text("endpoint")),
+            **self.query_one(EngineFields).settings(),
         )
 
     def settings_or(self, other: SweepSettings) -> SweepSettings:
