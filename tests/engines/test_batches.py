@@ -144,3 +144,25 @@ def test_a_gate_that_gives_scores_is_counted_by_the_largest() -> None:
         layer(torch.tensor([[1.0, 0, 0, 0], [0, 2.0, 0, 0], [0, 3.0, 0, 0]]))
     layer(torch.ones(1, 4))
     assert counts == [2]
+
+
+@pytest.mark.parametrize("drawn", [False, True])
+def test_steps_of_a_synthetic_mixture_are_given_tokens_of_their_own(tmp_path: Path, drawn: bool) -> None:
+    """One that chooses the same token over and over would find that token's experts in a cache."""
+    model = tiny(tmp_path, MIXTURE)
+    model._drawn = drawn
+    given: list[list[int]] = []
+    model._network.register_forward_pre_hook(
+        lambda _, __, named: given.append(named["input_ids"].flatten().tolist()), with_kwargs=True
+    )
+    with torch.no_grad():
+        model._network.lm_head.weight.zero_()
+    model.prepare(4, seed=1)
+    model.request(5, CancelToken())
+    model.batch((4, 4), 4, seed=1, cancel=CancelToken())
+    prefills = [tokens for tokens in given if len(tokens) > 2]
+    steps = [tokens for tokens in given if len(tokens) <= 2]
+    assert len(prefills) == 2
+    # The last pass of a batch counts experts and is not timed.
+    assert len(steps) == 4 + 4 + 1
+    assert len({tuple(tokens) for tokens in steps}) == (9 if drawn else 2)

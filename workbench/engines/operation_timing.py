@@ -36,8 +36,10 @@ FREE_SHARE = 0.4
 PASS_S = 0.25
 """A pass over the operations is made of as many layers as take about so long, LEAST_LAYERS at least."""
 LEAST_LAYERS = 2
-PASSES, LEAST_PASSES, FEW_PASSES = 7, 3, 2
-PASSES_S = 1.2
+ROUNDS = 2
+"""How often all passes are gone through: a box's seconds are more alike than its minutes."""
+PASSES, LEAST_PASSES, FEW_PASSES = 4, 2, 1
+PASSES_S = 0.6
 """After so many seconds LEAST_PASSES are enough, and FEW_PASSES of layers that take longer than PASS_S each."""
 STEADY = 1.1
 """Passes whose median is this much slower than the quickest were disturbed: more of them are taken."""
@@ -86,37 +88,53 @@ def working_bytes(model: Model) -> int:
 def time_operations(
     settings: RunSettings, model: Model, passes: Sequence[Pass], cancel: CancelToken
 ) -> Iterator[tuple[Timing, ...]]:
-    """The cells of each pass in turn, and those of the framework first; raises Cancelled between passes."""
+    """The framework's cells, then those of each pass in turn, ROUNDS times; raises Cancelled between passes.
+
+    A cell holds the samples of all passes so far that ran its operation.
+    """
     under, device = conditions(settings), choose_device(settings.device)
     if under is None:
         return
     size = min(working_bytes(model), int(FREE_SHARE * available_bytes()))
     dtype = getattr(torch, settings.dtype)
     bench = OperationBench(device, dtype, size, under.threads, synchroniser(device), _experts(model, dtype))
+    samples: dict[Operation, list[float]] = {}
     try:
         yield _framework(model, under, device, cancel)
-        for each in passes:
+        taken = {}
+        for each in ROUNDS * list(passes):
             cancel.check()
-            seconds = _passes(bench, each, cancel)
-            yield tuple(Timing(operation, under, size, tuple(samples), now()) for operation, samples in seconds.items())
+            if each not in taken:
+                taken[each] = _taken(bench, each)
+            for operation, seconds in _passes(bench, *taken[each], cancel).items():
+                samples.setdefault(operation, []).extend(seconds)
+            yield tuple(Timing(o, under, size, tuple(samples[o]), now()) for o in each.counts if o in samples)
     finally:
         del bench
         give_back_heap()
 
 
-def _passes(bench: OperationBench, timed: Pass, cancel: CancelToken) -> Mapping[Operation, list[float]]:
-    """The mean seconds of each operation's calls in each of several passes, one before them not counted."""
+def _taken(bench: OperationBench, timed: Pass) -> tuple[list[Operation], bool]:
+    """The operations that stand for a pass: so many of its layers as take PASS_S; and whether one takes longer."""
     layers = list(timed.layers)
-    begun = time.perf_counter()
     bench.seconds(layers[0])
     one = bench.seconds(layers[0])
     layer_s = sum(one[operation] for operation in layers[0] if operation in one)
     is_long = layer_s > PASS_S
     most = 1 if is_long else max(LEAST_LAYERS, int(PASS_S / max(layer_s, LEAST_S)))
-    taken = [operation for layer in layers[:most] for operation in layer] + list(timed.ends)
+    return [operation for layer in layers[:most] for operation in layer] + list(timed.ends), is_long
+
+
+def _passes(
+    bench: OperationBench, taken: Sequence[Operation], is_long: bool, cancel: CancelToken
+) -> Mapping[Operation, list[float]]:
+    """The mean seconds of each operation's calls in each of several passes, one before them not counted.
+
+    What is so long is warm after its first operations.
+    """
+    begun = time.perf_counter()
     found: dict[Operation, list[float]] = {}
     totals: list[float] = []
-    # Of a layer that takes so long both runs above have warmed everything.
     for number in range(1 if is_long else 0, PASSES + 1):
         cancel.check()
         seconds = bench.seconds(taken)

@@ -78,7 +78,8 @@ def load(planned: LoadPlan, cancel: CancelToken) -> "TorchModel":
         device=device_name(device),
         threads=threads,
     )
-    return TorchModel(network, planned.resident, labels, device, synchroniser(device), variant=variant)
+    is_drawn = planned.weights is Weights.SYNTHETIC and bool(planned.resident.routed_expert_bytes)
+    return TorchModel(network, planned.resident, labels, device, synchroniser(device), variant=variant, drawn=is_drawn)
 
 
 def _apply(variant: Variant, network: Any, planned: LoadPlan) -> None:
@@ -112,7 +113,9 @@ def _quantisation(planned: LoadPlan) -> str:
 class TorchModel:
     """A transformers model in memory; every method is called in the thread that loaded it.
 
-    The clock is read only after `synchronise` has returned, so that queued work is inside the timing.
+    The clock is read only after `synchronise` has returned, so that queued work is inside the timing. With `drawn` the
+    tokens that decode steps are given are drawn beforehand and not those that the step before chose: synthetic weights
+    choose the same few over and over, whose experts would still be in a cache.
     """
 
     def __init__(
@@ -124,6 +127,7 @@ class TorchModel:
         synchronise: Synchronise,
         clock: Callable[[], float] = time.perf_counter,
         variant: Variant = AS_LOADED,
+        drawn: bool = False,
     ) -> None:
         self.model = model
         self.labels = labels
@@ -131,6 +135,7 @@ class TorchModel:
         self._device = device
         self._synchronise = synchronise
         self._clock = clock
+        self._drawn = drawn
         self._cancel = CancelToken()
         self._ids: torch.Tensor | None = None
         self._weight_reader: WeightReader | None = None
@@ -336,6 +341,7 @@ class TorchModel:
         # the head out once for each of them (2.13: 16 rows by the Qwen3-0.6B head took 10 GB and a minute).
         last_only = {name: torch.tensor([-1], device=self._device) for name in self._last_only}
         cache = self._steps.cache
+        given = self._given(len(lengths), steps, seed)
         start = clock()
         for first in range(0, longest, columns):
             cancel.check()
@@ -343,7 +349,7 @@ class TorchModel:
             held = {} if cache is None else {self._cache_name: cache}
             out = network(input_ids=ids[:, chunk], use_cache=True, **last_only, **held, **_places(padding, chunk))
             cache = self._cache_of(out)
-        token = out.logits[:, -1:].argmax(-1)
+        token = given(out)
         synchronise()
         prefill_s = clock() - start
         held = {self._cache_name: cache}
@@ -354,7 +360,7 @@ class TorchModel:
             synchronise()
             start = clock()
             out = self._steps.step(input_ids=token, use_cache=True, **held, **place)
-            token = out.logits[:, -1:].argmax(-1)
+            token = given(out)
             synchronise()
             step_s.append(clock() - start)
         _check_length(cache, longest + steps)
@@ -363,6 +369,26 @@ class TorchModel:
         with counted_experts(network, self.model.experts, self.model.experts_used) as touched:
             network(input_ids=token, use_cache=True, **held, **places[steps])
         return BatchTiming(prefill_s, tuple(step_s), tuple(touched))
+
+    def _given(self, sequences: int, steps: int, seed: int) -> Callable[[Any], torch.Tensor]:
+        """What makes of a pass's output the tokens of the next: those it chose, or with `drawn` others in their place.
+
+        Choosing is part of a pass either way.
+        """
+
+        def chosen(out: Any) -> torch.Tensor:
+            token: torch.Tensor = out.logits[:, -1:].argmax(-1)
+            return token
+
+        if not self._drawn:
+            return chosen
+        others = iter(self._tokens(sequences, steps + 1, seed).split(1, dim=1))
+
+        def drawn(out: Any) -> torch.Tensor:
+            chosen(out)
+            return next(others)
+
+        return drawn
 
     def _cache_of(self, out: Any) -> Any:
         cache = next((out[name] for name in CACHE_NAMES if out.get(name) is not None), None)
@@ -373,9 +399,10 @@ class TorchModel:
     def _timed(self, ids: torch.Tensor, steps: int, cancel: CancelToken) -> RequestTiming:
         network, clock, synchronise = self._network, self._clock, self._synchronise
         held = {} if self._steps.cache is None else {self._cache_name: self._steps.cache}
+        given = self._given(1, steps, ids.shape[1])
         start = clock()
         out = network(input_ids=ids, use_cache=True, **self._last_only, **held)
-        token = out.logits[:, -1:].argmax(-1)
+        token = given(out)
         synchronise()
         ttft_s = clock() - start
         cache = self._cache_of(out)
@@ -383,7 +410,7 @@ class TorchModel:
         for _ in range(steps):
             cancel.check()
             out = self._steps.step(input_ids=token, use_cache=True, **{self._cache_name: cache})
-            token = out.logits[:, -1:].argmax(-1)
+            token = given(out)
         synchronise()
         decode_s = clock() - start
         _check_length(cache, ids.shape[1] + steps)

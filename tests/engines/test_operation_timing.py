@@ -1,0 +1,65 @@
+"""Timing the operations of a pass on torch: all of them have cells, and every round adds to the samples of each."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.engines.test_batches import MIXTURE
+from workbench.engines import operation_timing
+from workbench.engines.operation_timing import ROUNDS, time_operations
+from workbench.experiments.plan import Plan, plan
+from workbench.experiments.settings import SweepSettings, Weights
+from workbench.hardware.timings import FRAMEWORK, Table, Task
+from workbench.predictions.passes import decode_step, prefill
+from workbench.predictions.prediction import predicted
+from workbench.runner import Cancelled, CancelToken
+
+
+@pytest.fixture(autouse=True)
+def few_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(operation_timing, "PASS_S", 0.001)
+    monkeypatch.setattr(operation_timing, "PASSES", 1)
+    monkeypatch.setattr(operation_timing, "LEAST_PASSES", 1)
+    monkeypatch.setattr(operation_timing, "PASSES_S", 0.0)
+    monkeypatch.setattr(operation_timing, "NARROW_STEPS", 3)
+    monkeypatch.setattr(operation_timing, "NARROW_WARM_UPS", 0)
+
+
+def a_plan(folder: Path) -> Plan:
+    path = folder / "config.json"
+    path.write_text(json.dumps(MIXTURE))
+    return plan(SweepSettings(model=str(path), prompts=(8,), device="cpu", weights=Weights.SYNTHETIC, threads=1))
+
+
+def test_every_operation_of_a_mixtures_passes_has_a_cell_of_its_own(tmp_path: Path) -> None:
+    planned = a_plan(tmp_path)
+    passes = [decode_step(planned.resident, 9), decode_step(planned.resident, 9, 3), prefill(planned.resident, 8)]
+    batches = list(time_operations(planned.settings, planned.resident, passes, CancelToken()))
+    assert {cell.operation.task for cell in batches[0]} == set(FRAMEWORK)
+    assert len(batches) == 1 + ROUNDS * len(passes)
+    table = Table(cell for cells in batches for cell in cells)
+    size = batches[1][0].working_bytes
+    for each in passes:
+        found = predicted(each, table, size)
+        assert found is not None
+        assert found.timed == 1.0
+    assert Task.EXPERTS in {operation.task for operation in passes[0].counts}
+
+
+def test_what_several_passes_run_has_the_samples_of_all_of_them(tmp_path: Path) -> None:
+    planned = a_plan(tmp_path)
+    passes = [decode_step(planned.resident, t) for t in (9, 30)]
+    *_, last = time_operations(planned.settings, planned.resident, passes, CancelToken())
+    samples = {cell.operation.task: len(cell.seconds) for cell in last}
+    assert samples[Task.NORM] == ROUNDS * len(passes)
+    assert samples[Task.ATTEND] == ROUNDS
+
+
+def test_it_can_be_stopped_between_passes(tmp_path: Path) -> None:
+    planned, cancel = a_plan(tmp_path), CancelToken()
+    timed = time_operations(planned.settings, planned.resident, [decode_step(planned.resident, 9)], cancel)
+    next(timed)
+    cancel.cancel()
+    with pytest.raises(Cancelled):
+        next(timed)
