@@ -415,3 +415,15 @@ async def test_an_engine_that_refuses_every_batch_leaves_rows_that_say_so() -> N
         await run(pilot, app, contexts="2", batches="1,2")
         assert [row.status.partition(":")[0] for row in table(app).rows_shown] == ["failed", "failed"]
         assert shown(app, "#batch-figures") == ""
+
+
+async def test_each_word_of_a_row_stands_on_a_line_of_its_own() -> None:
+    app = a_batch_app()
+    async with app.run_test(size=SIZES[1]) as pilot:
+        await run(pilot, app, contexts="2", batches="1,2")
+        assert app.live is not None
+        app.live.rows[0] = replace(app.live.rows[0], flags="drifting: the one; noisy: the other")
+        app.frame.batch_pane.show(app.live)
+        await pilot.pause()
+        lines = shown(app, "#batch-row-note").splitlines()
+        assert [line[2:] for line in lines if line[1:2] == " "][:2] == ["drifting: the one", "noisy: the other"]

@@ -14,12 +14,15 @@ from workbench.hardware.monitor import Monitor, Sample
 from workbench.runs.run import RunStatus
 from workbench.runs.store import Store
 from workbench.ui.app import INTERRUPTED_EXIT, WorkbenchApp
+from workbench.ui.help import help_text
 from workbench.ui.live_run import mark_interrupted
 from workbench.ui.title import title_line
 from workbench.ui.widgets.chart import y_ticks
 from workbench.ui.widgets.strip import cores, filled
 
 ROOT = Path(__file__).resolve().parents[2]
+HELP_COLUMNS = 73
+"""What the panel and its scroll bar leave of 80."""
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -236,3 +239,21 @@ async def test_b_says_that_no_other_bandwidth_is_known() -> None:
         await pilot.press("b")
         await pilot.pause()
         assert "The ceilings rest on this minute alone" in message(app)
+
+
+@pytest.mark.parametrize("about", sorted(path.stem for path in (ROOT / "workbench/ui/help").glob("*.txt")))
+def test_no_line_of_the_help_is_broken_in_80_columns(about: str) -> None:
+    assert max(map(len, help_text(about).splitlines())) <= HELP_COLUMNS
+
+
+async def test_the_keys_of_a_pane_without_a_run_are_not_those_of_another_panes_run() -> None:
+    app = an_app()
+    async with app.run_test(size=SIZES[0]) as pilot:
+        await pilot.press("r")
+        await finished(pilot, app)
+        assert "enter explain" in shown(app, "#keys")
+        await pilot.press("5")
+        assert "enter explain" not in shown(app, "#keys")
+        await pilot.press("2")
+        assert shown(app, "#keys").endswith("q quit")
+        assert len(shown(app, "#keys")) <= 78

@@ -149,8 +149,10 @@ class Frame(Container):
 
     def show_keys(self, busy: bool, has_run: bool) -> None:
         """The keys that do something now."""
+        # A pane of runs has keys for the one it shows alone.
+        shown = next((pane.live is not None for pane in self._run_panes() if pane.id == self.pane), has_run)
         # While another screen is in front, what had the focus here still has it.
-        self.put("#keys", key_line(self.pane, self.screen.focused, busy, has_run))
+        self.put("#keys", key_line(self.pane, self.screen.focused, busy, shown))
 
     def show_ticking(self, text: str) -> None:
         """Say beside the tabs that something is timed."""

@@ -43,7 +43,9 @@ def key_line(pane: str, focused: Widget | None, busy: bool, has_run: bool) -> st
         return SEPARATOR.join((*keys, "w why", f"v {what}", "? help", "^p palette", "q quit"))
     if pane == "gap" and not busy:
         keys.append("v vary")
-    keys += ["? help", "1 setup" if pane != "setup" else "2 ceiling", "^p palette", "q quit"]
+    # r leads from the Ceiling pane to Setup too.
+    beside = {"setup": ["2 ceiling"], "ceiling": []}.get(pane, ["1 setup"])
+    keys += ["? help", *beside, "^p palette", "q quit"]
     return SEPARATOR.join(keys)
 
 

@@ -169,10 +169,10 @@ class RunPane(Vertical):
         if row is not None:
             short, more = self.beside(row)
             failed = [f"! {row.status}"] if row.status != "ok" else []
-            marked = [*failed, *([f"{mark(row)} {row.flags}"] if row.flags else [])]
+            marked = [*failed, *(f"{mark(row)} {flag}" for flag in row.flags.split("; ") if flag)]
             # Why there is no figure stands before anything else, what to know of one behind it.
             first = [*marked, short] if failed else [short, *marked]
-            words = [text for text in ("  ".join(part for part in first if part), more) if text]
+            words = [text for text in (*first, more) if text]
         self.query_one(f"#{self._prefix}row-note", Static).update("\n".join(words), layout=False)
 
     @on(DataTable.CellSelected)
