@@ -152,8 +152,9 @@ class Sitting:
                 self.loaded.prepare(context, seed)
                 seconds.append(self.loaded.request(2, cancel).ttft_s)
             seconds = seconds[1:]
-        ms = [x * 1e3 for x in (found.seconds, found.low_s, found.high_s, median(seconds))]
-        return Pair(self.name, self.dtype, phase, context, b, *ms, calibrated, before, self.read_rate())
+        ms, low, high, measured = (x * 1e3 for x in (found.seconds, found.low_s, found.high_s, median(seconds)))
+        rates = calibrated, before, self.read_rate()
+        return Pair(self.name, self.dtype, phase, context, b, ms, low, high, measured, *rates)
 
 
 def judge(found: list[Pair]) -> None:

@@ -38,10 +38,12 @@ class FakeSlice:
         return (FIXED_S + 8 * LAYER_S) * scale
 
     def request(self, new_tokens: int, cancel: CancelToken) -> RequestTiming:
-        return RequestTiming(self._pass_s(10), sum(self._pass_s() for _ in range(new_tokens - 1)), new_tokens - 1)
+        return RequestTiming(
+            self._pass_s(10), sum((self._pass_s() for _ in range(new_tokens - 1)), 0.0), new_tokens - 1
+        )
 
     def batch(self, lengths: Any, steps: int, seed: int, cancel: CancelToken) -> BatchTiming:
-        prefill_s = sum(self._pass_s(10) for _ in range(self.chunks))
+        prefill_s = sum((self._pass_s(10) for _ in range(self.chunks)), 0.0)
         step_s = tuple(self._pass_s() for _ in range(steps))
         if self.touched:
             self._pass_s()

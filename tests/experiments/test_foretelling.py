@@ -1,6 +1,7 @@
 """Predictions of a run: made and kept before it is measured, from operations alone, and never altered."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 import pytest
@@ -14,7 +15,7 @@ from workbench.experiments.foretelling import foretell, predict
 from workbench.experiments.plan import plan
 from workbench.experiments.prefill_decode import sweep
 from workbench.experiments.settings import RunSettings, SweepSettings
-from workbench.experiments.window import TimedWindow
+from workbench.experiments.window import Disturbance, TimedWindow
 from workbench.hardware.machine import this_machine
 from workbench.hardware.timings import Conditions, Timing
 from workbench.models.model import Model
@@ -177,3 +178,33 @@ def test_predicting_alone_leaves_the_cells_and_no_run() -> None:
         assert store.runs() == []
         assert store.timings(UNDER)
     assert any(isinstance(event, OperationsTimed) for event in events)
+
+
+class BusyWindow(TimedWindow):
+    """A window in which other programs take half of the cores while the first `busy` batches are timed."""
+
+    def __init__(self, busy: int) -> None:
+        super().__init__()
+        self.busy = busy
+
+    @contextmanager
+    def timed(self, record: Callable[[Disturbance], None]) -> Iterator[None]:
+        yield
+        self.busy -= 1
+        record(Disturbance(open_s=1.0, other_cpu_s=1.0 if self.busy >= 0 else 0.0, cores=2))
+
+
+@pytest.mark.parametrize(("busy", "asked", "kept"), [(0, 4, True), (4, 8, True), (100, 8, False)])
+def test_what_was_timed_beside_other_load_is_timed_once_more_and_else_not_kept(
+    busy: int, asked: int, kept: bool
+) -> None:
+    timer, events = FakeTimer(), list[Event]()
+
+    def experiment(cancel: CancelToken) -> Iterator[Event]:
+        yield from foretell(plan(SETTINGS), "run", timer, Store, BusyWindow(busy), cancel)
+
+    with Store() as store:
+        drive(experiment, CancelToken(), store, events.append)
+        assert bool(store.timings(UNDER)) is kept
+        assert all(("took 50%" in (point.source or "")) is not kept for point in store.predictions("run"))
+    assert len(timer.asked) == asked

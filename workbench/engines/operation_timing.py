@@ -90,7 +90,7 @@ def time_operations(
 ) -> Iterator[tuple[Timing, ...]]:
     """The framework's cells, then those of each pass in turn, ROUNDS times; raises Cancelled between passes.
 
-    A cell holds the samples of all passes so far that ran its operation.
+    A cell holds the samples of all rounds so far; of what several passes run, those of the first of them.
     """
     under, device = conditions(settings), choose_device(settings.device)
     if under is None:
@@ -101,28 +101,35 @@ def time_operations(
     samples: dict[Operation, list[float]] = {}
     try:
         yield _framework(model, under, device, cancel)
-        taken = {}
-        for each in ROUNDS * list(passes):
-            cancel.check()
-            if each not in taken:
-                taken[each] = _taken(bench, each)
-            for operation, seconds in _passes(bench, *taken[each], cancel).items():
-                samples.setdefault(operation, []).extend(seconds)
-            yield tuple(Timing(o, under, size, tuple(samples[o]), now()) for o in each.counts if o in samples)
+        for _ in range(ROUNDS):
+            timed: set[Operation] = set()
+            for each in passes:
+                cancel.check()
+                lacking = {operation for operation in each.counts if operation not in timed}
+                is_partly = not any(operation.task in WIDE for operation in lacking)
+                for operation, seconds in _passes(bench, *_taken(bench, each, is_partly), cancel).items():
+                    if operation in lacking:
+                        samples.setdefault(operation, []).extend(seconds)
+                timed |= lacking
+                yield tuple(Timing(o, under, size, tuple(samples[o]), now()) for o in lacking if o in samples)
     finally:
         del bench
         give_back_heap()
 
 
-def _taken(bench: OperationBench, timed: Pass) -> tuple[list[Operation], bool]:
-    """The operations that stand for a pass: so many of its layers as take PASS_S; and whether one takes longer."""
+def _taken(bench: OperationBench, timed: Pass, is_partly: bool) -> tuple[list[Operation], bool]:
+    """The operations that stand for a pass: so many of its layers as take PASS_S; and whether one takes longer.
+
+    Of a pass that `is_partly` timed, since its products are those of another, LEAST_LAYERS.
+    """
     layers = list(timed.layers)
     bench.seconds(layers[0])
     one = bench.seconds(layers[0])
     layer_s = sum(one[operation] for operation in layers[0] if operation in one)
     is_long = layer_s > PASS_S
-    most = 1 if is_long else max(LEAST_LAYERS, int(PASS_S / max(layer_s, LEAST_S)))
-    return [operation for layer in layers[:most] for operation in layer] + list(timed.ends), is_long
+    many = LEAST_LAYERS if is_partly else max(LEAST_LAYERS, int(PASS_S / max(layer_s, LEAST_S)))
+    taken = layers[: 1 if is_long else many]
+    return [operation for layer in taken for operation in layer] + list(timed.ends), is_long
 
 
 def _passes(

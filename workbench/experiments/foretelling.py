@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
@@ -13,7 +13,8 @@ from workbench.experiments.events import Event, OperationsTimed, PointsForetold,
 from workbench.experiments.gap.variant import AS_LOADED
 from workbench.experiments.plan import LoadPlan, Plan, middle_context
 from workbench.experiments.settings import RunSettings
-from workbench.experiments.window import TimedWindow
+from workbench.experiments.window import Disturbance, TimedWindow
+from workbench.hardware.load import BUSY_SHARE
 from workbench.hardware.machine import this_machine
 from workbench.hardware.timings import Conditions, Table, Timing
 from workbench.models.model import Model
@@ -26,6 +27,7 @@ from workbench.runner import Cancelled, CancelToken, Experiment
 from workbench.runs.foretold import Foretold
 from workbench.runs.store import Store
 
+TRIES = 2
 FRESH = timedelta(minutes=10)
 """A cell as old as this is timed again before a run: a shared box is another one an hour later."""
 
@@ -168,7 +170,8 @@ def foretell(
 ) -> Generator[Event, None, Predictions]:
     """Time the operations that the run's points lack, and sum each point's; what was kept of it before stays.
 
-    `renew` times all of them again whatever their age, or with False only those that were never timed.
+    `renew` times all of them again whatever their age, or with False only those that were never timed. What was timed
+    beside other load is timed once more; where that was there still, it counts for this run and is not kept.
     Raises Cancelled.
     """
     points, settings, model = point_passes(planned), planned.settings, planned.resident
@@ -180,14 +183,21 @@ def foretell(
         known, ledger = opened.timings(under), entries(opened.predicted_rows(str(this_machine())))
         others = [] if known else [each for each in opened.timed_conditions() if each.dtype == under.dtype]
     W = timer.working_bytes(model)
-    lacking = _lacking(points, Table(_recent(known, renew)), W)
-    timed: list[Timing] = []
-    if lacking:
-        yield Progress(_timing_words(model.name, known, under, others))
+    recent, busy, quiet = list(_recent(known, renew)), list[Timing](), list[Timing]()
+    words = _timing_words(model.name, known, under, others)
+    for _ in range(TRIES):
+        lacking = _lacking(points, Table((*recent, *quiet)), W)
+        if not lacking:
+            break
+        yield Progress(words)
         for cells in _in_windows(timer.time(settings, model, lacking, cancel), window):
-            timed += cells
-            yield OperationsTimed(cells)
-    table = Table((*known, *timed))
+            if cells[0].other_load > BUSY_SHARE:
+                busy += cells
+            else:
+                quiet += cells
+                yield OperationsTimed(cells)
+        words = f"timing operations of {model.name} once more: other programs took their share of the cores meanwhile"
+    table = Table((*known, *busy, *quiet))
     made = {(at.prompt_tokens, at.batch): predict_point(at, table, W, ledger, model.name) for at in points}
     kept = {
         (at.prompt_tokens, at.batch): foretold(at, made[at.prompt_tokens, at.batch])
@@ -214,13 +224,15 @@ def _newest(known: Sequence[Timing]) -> datetime:
 
 
 def _in_windows(batches: Iterator[tuple[Timing, ...]], window: TimedWindow) -> Iterator[tuple[Timing, ...]]:
-    """Each batch of cells, timed while nothing else of ours runs."""
+    """Each batch of cells, timed while nothing else of ours runs, with the load that others were meanwhile."""
     while True:
-        with window.timed(lambda _: None):
+        beside: list[Disturbance] = []
+        with window.timed(beside.append):
             cells = next(batches, None)
         if cells is None:
             return
-        yield cells
+        if cells:
+            yield tuple(replace(cell, other_load=beside[0].other_load or 0.0) for cell in cells)
 
 
 def predict_point(at: PointPasses, table: Table, W: int, ledger: Sequence[Entry], model: str) -> PointPrediction:

@@ -92,13 +92,17 @@ class Conditions:
 
 @dataclass(frozen=True)
 class Timing:
-    """The seconds of an operation: one for each pass over weights of `working_bytes`, the mean of its calls there."""
+    """The seconds of an operation: one for each pass over weights of `working_bytes`, the mean of its calls there.
+
+    `other_load` is the share of all cores that other programs took meanwhile.
+    """
 
     operation: Operation
     conditions: Conditions
     working_bytes: int
     seconds: tuple[float, ...]
     taken_at: str
+    other_load: float = 0.0
 
     @property
     def median(self) -> float:

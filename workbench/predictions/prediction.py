@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from math import exp, log, sqrt
 from statistics import NormalDist, median
 
+from workbench.hardware.load import BUSY_SHARE
 from workbench.hardware.timings import FRAMEWORK, Estimate, Operation, Table, Task, Timing
 from workbench.predictions.passes import Pass
 from workbench.quantity import Origin, Quantity, Unit, arithmetic
@@ -77,6 +78,8 @@ def predicted(of: Pass, table: Table, working_bytes: int, spread: float = UNKNOW
     oldest = min(cell.taken_at for cell in cells)
     what = "a decode step" if of.new == 1 else f"a prefill of {of.new:,} tokens"
     source = f"operations timed on this box from {oldest} on, {timed:.0%} of the time by cells of its own"
+    if (load := max(cell.other_load for cell in cells)) > BUSY_SHARE:
+        source += f"; beside other programs that took {load:.0%} of the cores"
     time = arithmetic(
         f"time of {what}", total, Unit.SECONDS, "t", "Σ calls · seconds", _parts(of, seconds), source=source
     )

@@ -441,7 +441,7 @@ class Store:
 
 
 def _storable(values: Iterable[Any]) -> list[Any]:
-    """The values, a count beyond the store's whole numbers as a floating one: what a refused point would have needed."""
+    """The values; a count beyond the store's whole numbers as a float, as what a refused point would have needed."""
     return [float(value) if type(value) is int and abs(value) > LARGEST_WHOLE else value for value in values]
 
 
