@@ -96,3 +96,15 @@ def test_a_doubling_whose_gain_may_be_enough_is_not_said_to_stop_paying(half_ms:
     assert found.stops
     assert (found.unsure is not None) is unsure
     assert ("may stop paying" in found.verdict) is unsure
+
+
+@pytest.mark.parametrize(("half_ms", "unsure"), [(0.1, False), (9.0, True)])
+def test_a_doubling_that_may_not_pay_is_not_said_to(half_ms: float, unsure: bool) -> None:
+    rows = [
+        replace(batch_row(2, b, b / ms * 1e3), tpot_low_ms=ms - half, tpot_high_ms=ms + half)
+        for b, ms, half in ((4, 70.0, 0.1), (8, 80.0, half_ms), (16, 130.0, half_ms))
+    ]
+    (found,) = doublings(rows)
+    assert not found.stops
+    assert ("can't tell whether it does past batch 8, where the total rate grew" in found.verdict) is unsure
+    assert found.verdict.endswith("arithmetic lengthens the step")

@@ -19,6 +19,7 @@ from workbench.runs.readings import (
     over_contexts,
     over_prefills,
     over_prompts,
+    range_words,
     times,
 )
 from workbench.runs.row import BATCH, Row
@@ -89,14 +90,6 @@ def _times_words(ratio: Times) -> str:
         return f"{format_number(ratio.value)} times"
     where = "not bounded by its repeats" if low <= 0 and isinf(high) else range_words(ratio.interval)
     return f"{format_number(ratio.value)} times ({where})"
-
-
-def range_words(interval: Interval) -> str:
-    """Where a number of times lies, which can't be below none: with no upper end either, nowhere in particular."""
-    low, high = interval.low, interval.high
-    if isinf(high):
-        return f"at least {format_number(low)}" if low > 0 else "any number of"
-    return f"from {format_number(low)} to {format_number(high)}" if low > 0 else f"at most {format_number(high)}"
 
 
 def _ratio(name: str, ratio: Times, formula: str, *inputs: Quantity) -> Quantity:
@@ -445,7 +438,7 @@ def limited_by(limit: Limit) -> Check:
         if not each:
             return _unknown("no context's total rate is known with two batches", FEW_BATCHES)
         named = [one for one in each if one.limit is limit]
-        sure = [one for one in named if one.unsure is None]
+        sure = [one for one in named if one.unsure is None or not one.stops]
         if sure:
             return Found(Verdict.PRESENT, "; ".join(one.sentence for one in sure))
         if named:

@@ -85,7 +85,10 @@ class ComparedPoint:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two runs of one kind compared; `unmatched` says why a point of either is not among `points`."""
+    """Two runs of one kind compared; `unmatched` says why a point of either is not among `points`.
+
+    `extrapolated` names those whose figures follow from slices of the model.
+    """
 
     run: str
     other: str
@@ -93,6 +96,7 @@ class Comparison:
     differing: tuple[Difference, ...]
     points: tuple[ComparedPoint, ...]
     unmatched: tuple[str, ...]
+    extrapolated: tuple[str, ...] = ()
 
     @property
     def sentences(self) -> tuple[str, ...]:
@@ -100,11 +104,18 @@ class Comparison:
         told = {each for point in self.points for each in (point.ttft_told, point.total_tokens_per_s_told)}
         about_words = tuple(words for word, words in _TOLD_WORDS.items() if word in told)
         if self.differing:
-            named = "; ".join(f"{each.label} {each.run} against {each.other}" for each in self.differing)
+            named = "; ".join(
+                f"{each.label} {each.run or 'none'} against {each.other or 'none'}" for each in self.differing
+            )
             over = "A ratio is the other's over the run's, for all these together."
-            return (f"They differ in {named}.", over, *about_words)
+            return (f"They differ in {named}.", over, *self._extrapolated_words(), *about_words)
         same = "All labels are the same: a ratio, the other's over the run's, is of one thing measured twice."
-        return (same, *about_words)
+        return (same, *self._extrapolated_words(), *about_words)
+
+    def _extrapolated_words(self) -> Iterator[str]:
+        if self.extrapolated:
+            names = " and ".join(self.extrapolated)
+            yield f"{names}: extrapolated from slices of the model, so these figures are not measured of the whole."
 
 
 def compare(run: Run, sampled: Sequence[SampledRow], other: Run, other_sampled: Sequence[SampledRow]) -> Comparison:
@@ -131,6 +142,11 @@ def compare(run: Run, sampled: Sequence[SampledRow], other: Run, other_sampled: 
         unmatched=(
             *_unmatched(run.run_id, rows, other_measured),
             *_unmatched(other.run_id, other_rows, measured),
+        ),
+        extrapolated=tuple(
+            each.run_id
+            for each, its_rows in ((run, rows), (other, other_rows))
+            if any(row.extrapolated_from for row in its_rows)
         ),
     )
 

@@ -8,6 +8,7 @@ from math import log2
 from workbench.ceilings.batch import Limit
 from workbench.experiments.statistics import Interval
 from workbench.quantity import Origin, Quantity, Unit, format_number
+from workbench.runs.readings import range_words, step_interval, times
 from workbench.runs.row import Row
 
 LEAST_GAIN = 1.10
@@ -22,7 +23,8 @@ class Doubling:
     `gain` is the total rate after the last doubling looked at over the one before it, None where that one could not be
     run. `growth_s` is how much longer the step became: by that doubling where it stops, from the smallest batch to the
     largest otherwise. `shortest_growth_s` is the same of the shortest context, None where this is it or that has none.
-    `unsure` is where the gain lies where the steps' intervals don't decide whether it pays, None where they do.
+    `unsure` is where the gain lies where the steps' intervals don't decide whether it pays, None where they do: of the
+    doubling it stops at, else of the first that may not pay, which is the one past batch `surely`.
     `routed` says that the model has experts to choose; `refused` is the next batch where that one does not fit.
     """
 
@@ -36,6 +38,7 @@ class Doubling:
     routed: bool = False
     refused: int | None = None
     unsure: Interval | None = None
+    surely: int | None = None
 
     @property
     def verdict(self) -> str:
@@ -44,13 +47,16 @@ class Doubling:
         cause = "the engine" if self._is_engine else str(self.limit)
         if self.refused is not None:
             return f"{tokens}: past batch {self.batch:,} doubling stops, because of memory"
+        grew = "" if self.unsure is None else f"the total rate grew {range_words(self.unsure)} times"
         if self.stops:
-            if self.unsure is not None:
-                between = f"{format_number(self.unsure.low)} to {format_number(self.unsure.high)} times"
-                return f"{tokens}: past batch {self.batch:,} doubling may stop paying: the total rate grew {between}"
+            if grew:
+                return f"{tokens}: past batch {self.batch:,} doubling may stop paying: {grew}"
             return f"{tokens}: past batch {self.batch:,} doubling stops paying, because of {cause}"
         lengthens = "lengthen" if cause.endswith("s") else "lengthens"
-        return f"{tokens}: doubling pays to batch {self.batch:,}; {cause} {lengthens} the step"
+        to = f"to batch {self.batch:,}"
+        if self.surely is not None:
+            to = f"{to}, but can't tell whether it does past batch {self.surely:,}, where {grew}"
+        return f"{tokens}: doubling pays {to}; {cause} {lengthens} the step"
 
     @property
     def _is_engine(self) -> bool:
@@ -123,7 +129,11 @@ def _doubling(by_batch: Sequence[Row], shortest: Mapping[int, float]) -> Doublin
     if len(measured) < 2:
         return None
     last_gain = _gain(measured[-2], measured[-1])
-    return _between(measured[0], measured[-1], shortest, measured[-1].batch, last_gain, stops=False)
+    pays = _between(measured[0], measured[-1], shortest, measured[-1].batch, last_gain, stops=False)
+    for before, after in pairwise(measured):
+        if (unsure := _spanning(before, after)) is not None:
+            return replace(pays, unsure=unsure, surely=before.batch)
+    return pays
 
 
 def _between(
@@ -145,13 +155,15 @@ def _gain(before: Row, after: Row) -> float:
 
 
 def _spanning(before: Row, after: Row) -> Interval | None:
-    """Where the gain of each double lies, if the intervals of the two steps allow that it pays; None if not."""
-    if None in (before.tpot_low_ms, before.tpot_high_ms, after.tpot_low_ms, after.tpot_high_ms):
+    """Where the gain of each double lies, if the steps' intervals allow another answer than it gives; None if not."""
+    steps = [step_interval(row) for row in (before, after)]
+    if None in steps:
         return None
+    shorter = times(_step_s(before) or 0.0, steps[0], _step_s(after) or 1.0, steps[1])
     more, doubles = after.batch / before.batch, log2(after.batch / before.batch)
-    low = (more * (before.tpot_low_ms or 0.0) / (after.tpot_high_ms or 1.0)) ** (1 / doubles)
-    high = (more * (before.tpot_high_ms or 0.0) / max(after.tpot_low_ms or 0.0, 1e-9)) ** (1 / doubles)
-    return Interval(low, high) if high >= LEAST_GAIN else None
+    low, high = ((more * end) ** (1 / doubles) for end in (shorter.interval.low, shorter.interval.high))
+    allows_other = low < LEAST_GAIN if _gain(before, after) >= LEAST_GAIN else high >= LEAST_GAIN
+    return Interval(low, high) if allows_other else None
 
 
 def _step_s(row: Row) -> float | None:

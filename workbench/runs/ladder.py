@@ -78,8 +78,9 @@ class Fastest:
 class Ladder:
     """The gap of one pass: `phase` decode or prefill, of `batch` sequences that each hold, or bring, `tokens`.
 
-    `measured` is the sum of `ceiling`, the rungs and the remainder, exactly. `rounds` are the interleaved rounds behind
-    it, `notes` what a person must know before trusting it; `run_id` the run that measured it, at `measured_at`, UTC.
+    `measured` is the sum of `ceiling`, the rungs and the remainder, exactly; `low_s` and `high_s` are the ends of its
+    95 per cent interval, None where it has none. `rounds` are the interleaved rounds behind it, `notes` what a person
+    must know before trusting it; `run_id` the run that measured it, at `measured_at`, UTC.
     """
 
     phase: str
@@ -96,11 +97,24 @@ class Ladder:
     fastest: Fastest | None = None
     run_id: str = ""
     measured_at: str = ""
+    low_s: float | None = None
+    high_s: float | None = None
 
     @property
     def gap_s(self) -> float:
         """Seconds between the ceiling and the measurement."""
         return self.measured.value - self.ceiling.value
+
+    @property
+    def times(self) -> float:
+        """How many times the ceiling the measured time is."""
+        return self.measured.value / self.ceiling.value
+
+    @property
+    def times_from_to(self) -> tuple[float, float]:
+        """Where that lies, at 95 per cent; both ends are the figure itself where no interval is known."""
+        low, high = (self.measured.value if end is None else end for end in (self.low_s, self.high_s))
+        return low / self.ceiling.value, high / self.ceiling.value
 
     @property
     def terms(self) -> tuple[Rung, ...]:

@@ -26,7 +26,7 @@ def ladder_lines(ladder: Ladder) -> list[LadderLine]:
     return [
         _line("ceiling", top, "", "the least time the bytes and operations allow", measured),
         *(_rung_line(rung, measured) for rung in ladder.terms),
-        _line("measured", measured, "", measured.source, measured),
+        _line("measured", measured, _between(ladder.low_s, ladder.high_s), measured.source, measured),
     ]
 
 
@@ -37,8 +37,12 @@ def milliseconds(seconds: float) -> str:
     return f"{round(seconds * 1e3, decimals) + 0.0:,.{decimals}f}"
 
 
+def _between(low_s: float | None, high_s: float | None) -> str:
+    return "" if low_s is None or high_s is None else f"{milliseconds(low_s)} to {milliseconds(high_s)}"
+
+
 def _rung_line(rung: Rung, measured: Quantity) -> LadderLine:
-    interval = f"{milliseconds(rung.low_s)} to {milliseconds(rung.high_s)}"
+    interval = _between(rung.low_s, rung.high_s)
     resolved = "" if rung.resolved else "not resolved: "
     return _line(rung.name, rung.time, interval, f"{resolved}{rung.evidence}", measured)
 
@@ -119,7 +123,8 @@ def ladder_rows(run: Run, ladder: Ladder) -> list[dict[str, Any]]:
         "tokens": ladder.tokens,
         "batch": ladder.batch,
     }
-    intervals = {rung.name: (rung.low_s * 1e3, rung.high_s * 1e3) for rung in ladder.terms}
+    intervals = {rung.name: (_ms(rung.low_s), _ms(rung.high_s)) for rung in ladder.terms}
+    intervals["measured"] = _ms(ladder.low_s), _ms(ladder.high_s)
     return [
         {
             **about,
@@ -141,6 +146,8 @@ def ladder_record(ladder: Ladder) -> dict[str, Any]:
         "tokens": ladder.tokens,
         "batch": ladder.batch,
         "measured_ms": ladder.measured.value * 1e3,
+        "measured_low_ms": _ms(ladder.low_s),
+        "measured_high_ms": _ms(ladder.high_s),
         "ceiling_ms": ladder.ceiling.value * 1e3,
         "terms": [
             {

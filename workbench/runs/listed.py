@@ -7,6 +7,9 @@ from workbench.quantity import Origin, Quantity, Unit
 from workbench.record import cells, headed, written
 from workbench.runs.run import Run
 
+MEASURED, EXTRAPOLATED = "measured", "extrapolated"
+"""What the figures of a run are: of the model itself, or what follows from slices of it."""
+
 
 @dataclass(frozen=True)
 class ListedRun:
@@ -21,6 +24,7 @@ class ListedRun:
     rows: int = headed("rows")
     points: int = headed("of")
     best_tokens_per_s: Quantity | None = headed("best tok/s")
+    figures: str = headed("figures")
     status: str = headed("status")
     sittings: int = headed("sittings")
     machine: str = headed("machine")
@@ -42,6 +46,7 @@ def listed(run: Run) -> ListedRun:
         best_tokens_per_s=None
         if best is None
         else Quantity("most tokens a second of all sequences", best, Unit.TOKENS_PER_SECOND, Origin.MEASURED),
+        figures=EXTRAPOLATED if run.settings.get("layers") else MEASURED,
         status=run.status.value,
         sittings=run.sitting,
         machine=run.machine,

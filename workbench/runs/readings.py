@@ -2,10 +2,11 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from math import sqrt
+from math import isinf, sqrt
 
 from workbench.ceilings.batch import Limit
 from workbench.experiments.statistics import Interval, student_t_95
+from workbench.quantity import format_number
 from workbench.runs.row import BATCH, PREFILL_DECODE, Row
 
 
@@ -76,9 +77,14 @@ def _reading(row: Row) -> Reading:
         ttft_s=None if ttft_ms is None else ttft_ms / 1e3,
         tpot_s=None if tpot_ms is None else tpot_ms / 1e3,
         ttft_interval=_interval(row.ttft_low_ms, row.ttft_high_ms),
-        tpot_interval=_interval(row.tpot_low_ms, row.tpot_high_ms),
+        tpot_interval=step_interval(row),
         row=row,
     )
+
+
+def step_interval(row: Row) -> Interval | None:
+    """Where the median of a row's steps lies, in seconds."""
+    return _interval(row.tpot_low_ms, row.tpot_high_ms)
 
 
 def _interval(low_ms: float | None, high_ms: float | None) -> Interval | None:
@@ -135,6 +141,14 @@ def times(later: float, later_interval: Interval | None, earlier: float, earlier
     of, over = later_interval or Interval(later, later), earlier_interval or Interval(earlier, earlier)
     high = of.high / over.low if over.low > 0 else float("inf")
     return Times(later / earlier, Interval(max(of.low, 0.0) / over.high, high))
+
+
+def range_words(interval: Interval) -> str:
+    """Where a number of times lies, which can't be below none: with no upper end either, nowhere in particular."""
+    low, high = interval.low, interval.high
+    if isinf(high):
+        return f"at least {format_number(low)}" if low > 0 else "any number of"
+    return f"from {format_number(low)} to {format_number(high)}" if low > 0 else f"at most {format_number(high)}"
 
 
 def fit(points: Sequence[tuple[float, float]], degree: int) -> Fit | None:

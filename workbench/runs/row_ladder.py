@@ -24,7 +24,7 @@ from workbench.runs.ladder import (
     Ladder,
     Rung,
 )
-from workbench.runs.readings import Coefficient, Reading, fit_terms, readings
+from workbench.runs.readings import Coefficient, Reading, fit_terms, range_words, readings, times
 from workbench.runs.row import Row
 
 FIXED = "fixed cost of every pass"
@@ -133,6 +133,8 @@ def row_ladder(
         remainder=_remainder(chosen, measured.value - known, scatter_s),
         rounds=0,
         notes=tuple(_cannot_tell(rows, terms, asked.phase, box, vendor, slow)),
+        low_s=None if chosen.interval is None else chosen.interval.low,
+        high_s=None if chosen.interval is None else chosen.interval.high,
     )
 
 
@@ -442,16 +444,24 @@ def _remainder(chosen: _Point, seconds: float, scatter_s: float | None) -> Rung:
 
 def _threads_words(points: Sequence[_Point], chosen: _Point) -> str:
     """How the chosen pass goes with more threads, where other rows have it on fewer."""
-    same = {p.row.threads: p.seconds for p in points if (p.tokens, p.batch) == (chosen.tokens, chosen.batch)}
+    same = {p.row.threads: p for p in points if (p.tokens, p.batch) == (chosen.tokens, chosen.batch)}
     if len(same) < 2:
         return ""
     few, many = min(same), max(same)
-    gain, most = same[few] / same[many], many / few
+    fewer, more, most = same[few], same[many], many / few
+    gain = times(fewer.seconds, fewer.interval, more.seconds, more.interval)
+    low, high = gain.interval.low, gain.interval.high
+    between = "" if low == high else f" ({range_words(gain.interval)})"
+    head = f"; from {few} to {many} threads the pass is {format_number(gain.value)} times faster{between}"
+    if low <= 1 <= high and low < high:
+        return f"{head}: can't tell whether more threads help"
+    if high < 1:
+        return f"{head}: more threads make it slower"
     # By a + p/threads through both ends: what no number of threads would take away.
-    serial = (same[many] * many - same[few] * few) / (many - few)
+    serial = (more.seconds * many - fewer.seconds * few) / (many - few)
     return (
-        f"; from {few} to {many} threads the pass is {format_number(gain)} times faster of {format_number(most)} "
-        f"possible, as if {format_value(max(serial, 0.0), Unit.SECONDS)} of it used one thread or waited for memory"
+        f"{head} of {format_number(most)} possible, as if {format_value(max(serial, 0.0), Unit.SECONDS)} of it used "
+        "one thread or waited for memory"
     )
 
 

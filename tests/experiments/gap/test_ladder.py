@@ -9,7 +9,7 @@ from tests.fakes import FAKE_PARTS_S, FakePass
 from workbench.experiments.gap.floors import SlowMemory, Work, floor
 from workbench.experiments.gap.ladder import FRAMEWORK, Rates, Round, ladder
 from workbench.experiments.gap.parts import InPlace, Part, Sample
-from workbench.experiments.gap.verdict import Kind, kind, largest, suspects, verdict
+from workbench.experiments.gap.verdict import Kind, kinds, largest, suspects, verdict
 from workbench.quantity import Origin, Quantity, Unit, explain
 from workbench.runs.ladder import BELOW_VENDOR, DECODE, OTHER_LOAD, SPLIT_MEMORY, Ladder, Rung
 
@@ -181,11 +181,30 @@ def test_the_binding_clock_of_the_whole_sets_every_floor() -> None:
 def test_the_verdict_tells_physics_from_a_symptom(times: float, expected: Kind) -> None:
     parts = {part: (0.0 if part is not Part.WEIGHTS else 0.125 * times) for part in Part}
     of = found(FakePass(parts, 0.0))
-    assert kind(of) is expected
+    assert kinds(of) == (expected,)
     rung = largest(of)
     assert rung is not None
     assert rung.name == Part.WEIGHTS
     assert suspects(of)
+
+
+def test_the_verdict_leaves_open_what_the_interval_leaves_open() -> None:
+    of = found(FakePass({part: (0.0 if part is not Part.WEIGHTS else 0.125 * 1.9) for part in Part}, 0.0))
+    top = of.ceiling.value
+    assert kinds(replace(of, low_s=1.8 * top, high_s=1.99 * top)) == (Kind.ORDINARY,)
+    unsure = replace(of, low_s=1.8 * top, high_s=2.1 * top)
+    assert kinds(unsure) == (Kind.ORDINARY, Kind.SYMPTOM)
+    assert "can't tell an ordinary gap from a symptom, the interval is 1.80 to 2.10 times; " in verdict(unsure)
+    assert "First suspect: " in verdict(unsure)
+
+
+def test_the_measured_time_s_interval_is_of_the_rounds() -> None:
+    rounds = [one_round(FakePass(dict.fromkeys(Part, 0.01 * (1 + 0.1 * i)), 0.0)) for i in range(3)]
+    of = ladder(DECODE, 16, 1, WORK, rounds, RATES)
+    assert of.low_s is not None
+    assert of.high_s is not None
+    assert of.low_s < of.measured.value < of.high_s
+    assert ladder(DECODE, 16, 1, WORK, rounds[:1], RATES).low_s is None
 
 
 def test_no_rounds_are_no_ladder() -> None:

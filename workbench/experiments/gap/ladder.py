@@ -14,7 +14,7 @@ from statistics import median
 from workbench.ceilings.split import slower_memory_adds
 from workbench.experiments.gap.floors import Floor, SlowMemory, Work, ceiling, floor, over_two_memories
 from workbench.experiments.gap.parts import InPlace, Part, Sample
-from workbench.experiments.statistics import Interval, bootstrap_interval
+from workbench.experiments.statistics import Interval, bootstrap_interval, median_interval
 from workbench.quantity import Origin, Quantity, Unit, arithmetic
 from workbench.runs.ladder import BELOW_VENDOR, OTHER_LOAD, REMAINDER, SPLIT_MEMORY, Ladder, Rung
 
@@ -92,11 +92,28 @@ def ladder(
         "measured",
         source=f"median of {sum(len(each.wholes) for each in rounds)} passes in {len(rounds)} rounds",
     )
-    return Ladder(phase, tokens, batch, top, measured, tuple(rungs), _remainder(top, rungs, rounds), len(rounds))
+    spread = _measured_interval(rounds)
+    return Ladder(
+        phase,
+        tokens,
+        batch,
+        top,
+        measured,
+        tuple(rungs),
+        _remainder(top, rungs, rounds),
+        len(rounds),
+        low_s=None if spread is None else min(spread.low, seconds),
+        high_s=None if spread is None else max(spread.high, seconds),
+    )
 
 
 def _measured(rounds: Sequence[Round]) -> float:
     return median(sample.wall_s for each in rounds for sample in each.wholes)
+
+
+def _measured_interval(rounds: Sequence[Round]) -> Interval | None:
+    """Of rounds rather than passes: those of one round share what the box was doing meanwhile."""
+    return median_interval([_measured([each]) for each in rounds])
 
 
 def _own(rounds: Sequence[Round]) -> float:

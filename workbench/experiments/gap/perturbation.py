@@ -15,9 +15,18 @@ from workbench.models.resolve import resolve
 from workbench.quantity import Origin, Quantity, Unit, format_number
 from workbench.record import headed
 from workbench.runner import CancelToken, Experiment
-from workbench.runs.checks import Verdict, judged, other_work, range_words
+from workbench.runs.checks import Verdict, judged, other_work
 from workbench.runs.doubling import LEAST_GAIN, doublings
-from workbench.runs.readings import Reading, Times, over_batches, over_contexts, over_prompts, readings, times
+from workbench.runs.readings import (
+    Reading,
+    Times,
+    over_batches,
+    over_contexts,
+    over_prompts,
+    range_words,
+    readings,
+    times,
+)
 from workbench.runs.row import BATCH, Row
 from workbench.runs.run import RunStatus
 from workbench.runs.symptoms import GROWS

@@ -16,9 +16,14 @@ PHYSICS_UP_TO, ORDINARY_UP_TO = 1.25, 2.0
 class Kind(StrEnum):
     """How far a pass is from its ceiling."""
 
-    PHYSICS = "physics"
-    ORDINARY = "ordinary"
+    PHYSICS = "physics, little is left to gain"
+    ORDINARY = "an ordinary gap"
     SYMPTOM = "a symptom"
+
+    @property
+    def word(self) -> str:
+        """It without what follows from it."""
+        return self.partition(",")[0]
 
 
 @dataclass(frozen=True)
@@ -95,9 +100,14 @@ SUSPECTS: Mapping[str, tuple[Suspect, ...]] = {
 """By rung, the likeliest first."""
 
 
-def kind(ladder: Ladder) -> Kind:
-    """How far the measured time is from the ceiling."""
-    times = ladder.measured.value / ladder.ceiling.value
+def kinds(ladder: Ladder) -> tuple[Kind, ...]:
+    """How far the measured time is from the ceiling: every kind that its interval allows, the nearest first."""
+    nearest, farthest = map(_kind, ladder.times_from_to)
+    every = tuple(Kind)
+    return every[every.index(nearest) : every.index(farthest) + 1]
+
+
+def _kind(times: float) -> Kind:
     if times <= PHYSICS_UP_TO:
         return Kind.PHYSICS
     return Kind.ORDINARY if times <= ORDINARY_UP_TO else Kind.SYMPTOM
@@ -145,9 +155,8 @@ def with_verdict(ladder: Ladder) -> Ladder:
 
 def verdict(ladder: Ladder) -> str:
     """One sentence: the largest cause with its share of the gap, or what may be it, and what kind of gap it is."""
-    times = ladder.measured.value / ladder.ceiling.value
     what = "step" if ladder.phase == "decode" else "prefill"
-    head = f"The {what} takes {ladder.measured.value * 1e3:,.1f} ms, {times:.2f} times its ceiling"
+    head = f"The {what} takes {ladder.measured.value * 1e3:,.1f} ms, {ladder.times:.2f} times its ceiling"
     rung = largest(ladder)
     if rung is None or ladder.gap_s <= 0:
         return f"{head}: nothing above the ceiling is resolved."
@@ -155,12 +164,14 @@ def verdict(ladder: Ladder) -> str:
     cause = f"{rung.name} cost most, {_time_words(rung)} or {share * 100:.0f} % of the gap"
     if others := rivals(ladder):
         cause = f"can't tell what cost most: {rung.name}, {_time_words(rung)}, or {_names(others)}"
-    match kind(ladder):
-        case Kind.PHYSICS:
-            return f"{head}: physics, little is left to gain; {cause}."
-        case Kind.ORDINARY:
-            return f"{head}: an ordinary gap; {cause}."
-        case Kind.SYMPTOM:
-            first = suspects(ladder)
-            most = f" First suspect: {first[0].what} ({first[0].check})." if first else ""
-            return f"{head}: a symptom; {cause}.{most}"
+    found = kinds(ladder)
+    first = suspects(ladder) if Kind.SYMPTOM in found else ()
+    most = f" First suspect: {first[0].what} ({first[0].check})." if first else ""
+    return f"{head}: {_kinds_words(ladder, found)}; {cause}.{most}"
+
+
+def _kinds_words(ladder: Ladder, found: tuple[Kind, ...]) -> str:
+    if len(found) == 1:
+        return found[0]
+    low, high = ladder.times_from_to
+    return f"can't tell {found[0].word} from {found[-1].word}, the interval is {low:.2f} to {high:.2f} times"

@@ -12,7 +12,7 @@ from textual.message import Message
 from textual.widgets import DataTable, Input, Static
 
 from workbench.experiments.events import Finished
-from workbench.experiments.gap.verdict import SUSPECTS, Kind, Suspect, kind, suspects, with_verdict
+from workbench.experiments.gap.verdict import SUSPECTS, Kind, Suspect, kinds, suspects, with_verdict
 from workbench.experiments.settings import GapSettings, RunSettings
 from workbench.quantity import explain
 from workbench.runs.ladder import DECODE, PREFILL, Ladder, Rung
@@ -267,8 +267,8 @@ def _note_lines(ladder: Ladder) -> Iterator[str]:
 
 
 def _other_suspects(ladder: Ladder) -> Iterator[str]:
-    """Of a symptom, after the first, which the verdict has named."""
-    if kind(ladder) is Kind.SYMPTOM:
+    """Of what is, or may be, a symptom, after the first, which the verdict has named."""
+    if Kind.SYMPTOM in kinds(ladder):
         yield from (f"or: {suspect.what} ({suspect.check})" for suspect in suspects(ladder)[1:])
 
 

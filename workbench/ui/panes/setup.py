@@ -147,7 +147,7 @@ class SetupPane(Vertical):
         """Show what is known of this machine's rates, and which key measures them."""
         C = device.compute_for("float32")
         rates = [f"{rate.symbol} {rate} {rate.origin}" for rate in (device.bandwidth, C) if rate is not None]
-        key = "p probes again" if device.bandwidth.origin is Origin.MEASURED else "p probes it, about a minute"
+        key = "p probes again" if device.bandwidth.origin is Origin.MEASURED else "p probes: a minute"
         self.query_one("#setup-machine", Static).update(" · ".join(["this box", *rates, key]))
 
     def planned_for(self, settings: SweepSettings) -> Plan | None:

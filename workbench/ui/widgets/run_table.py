@@ -9,7 +9,7 @@ from textual.message import Message
 from textual.widgets import DataTable
 
 from workbench.record import written
-from workbench.runs.listed import ListedRun
+from workbench.runs.listed import EXTRAPOLATED, ListedRun
 from workbench.runs.row import BATCH, GAP, PREFILL_DECODE
 from workbench.runs.run import RunStatus
 
@@ -17,7 +17,7 @@ MARK = "*"
 MOST_MARKED = 2
 KINDS = {PREFILL_DECODE: "sweep", BATCH: "batch"}
 HEADINGS = ("", "started", "kind", "model", "dtype", "device", "rows", "tok/s", " status")
-WIDTHS = (2, 12, 6, 0, 10, 8, 6, 8, 12)
+WIDTHS = (2, 12, 6, 0, 10, 8, 6, 8, 13)
 """Of each column; the model takes what is left."""
 MODEL, ROWS, BEST = HEADINGS.index("model"), HEADINGS.index("rows"), HEADINGS.index("tok/s")
 LEAST_MODEL, MOST_MODEL = 10, 40
@@ -110,6 +110,11 @@ class RunTable(DataTable[Text]):
             run.device or "",
             f"{run.rows}/{run.points}" if run.points else f"{run.rows}",
             best,
-            f" {run.status}",
+            f" {_status(run)}",
         ]
         return [Text(text, justify="right" if i in (ROWS, BEST) else "left") for i, text in enumerate(texts)]
+
+
+def _status(run: ListedRun) -> str:
+    """How the run stands; of one that is complete, that its figures are extrapolated, where they are."""
+    return EXTRAPOLATED if run.status == RunStatus.FINISHED and run.figures == EXTRAPOLATED else run.status
