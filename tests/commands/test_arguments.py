@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.commands.conftest import Workbench
-from workbench import cli
+from workbench.cli import main
 
 MODEL = "smollm2-135m"
 CEILING = ("ceiling", MODEL, "--bandwidth", "100")
@@ -84,8 +84,9 @@ def test_what_a_list_names_twice_is_there_once(
     monkeypatch: pytest.MonkeyPatch, option: tuple[str, ...], name: str, typed: str, taken: tuple[int, ...]
 ) -> None:
     found: list[object] = []
-    monkeypatch.setattr(cli, "import_module", lambda _: _Taking(lambda options: found.append(getattr(options, name))))
-    cli.main([*option, typed])
+    taking = _Taking(lambda options: found.append(getattr(options, name)))
+    monkeypatch.setattr("workbench.commands.arguments.parser.import_module", lambda _: taking)
+    main([*option, typed])
     assert found == [taken]
 
 
