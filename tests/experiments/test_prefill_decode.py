@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -117,6 +118,31 @@ def test_what_does_not_fit_is_refused_before_loading_with_what_would(monkeypatch
     with pytest.raises(MemoryRefused, match=r"needs 2\.\d GB.*2\.0 GB.*bfloat16") as refused:
         events(load, SweepSettings(model="qwen3-0.6b", prompts=(16,), device="cpu"))
     assert "2.4 GB of weights" in str(refused.value)
+
+
+def test_a_model_that_fits_in_no_dtype_is_refused_with_the_slices_of_it_that_fit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(planning, "available_bytes", lambda: 6_000_000_000)
+    settings = SweepSettings(model="qwen3-8b", prompts=(16,), device="cpu", dtype="bfloat16")
+    with pytest.raises(MemoryRefused, match=r"--layers (\d)") as refused:
+        events(fake_load(), settings)
+    layers = int(str(refused.value).split("--layers ")[1][0])
+    assert planning.plan(replace(settings, layers=layers)).fits
+    assert not planning.plan(replace(settings, layers=layers + 1)).fits
+
+
+def test_a_row_of_slices_says_what_the_whole_would_hold() -> None:
+    settings = SweepSettings(model="qwen3-0.6b", prompts=(1024,), device="cpu", layers=4, repeats=3, new_tokens=5)
+    (row,) = (event.row for event in events(fake_load(), settings) if isinstance(event, RowMeasured))
+    whole = planning.plan(replace(settings, layers=None)).need
+    slices = planning.plan(settings).need
+    assert row.whole_resident_bytes is not None
+    assert row.resident_bytes is not None
+    lacking = whole.weights + whole.cache - slices.weights - slices.cache
+    assert row.whole_resident_bytes - row.resident_bytes == pytest.approx(lacking, rel=0.01)
+    (plain,) = (e.row for e in events(fake_load(), replace(settings, layers=None)) if isinstance(e, RowMeasured))
+    assert plain.whole_resident_bytes is None
 
 
 def test_the_crossover_is_the_texts() -> None:

@@ -54,7 +54,7 @@ class BatchPlan(LoadPlan):
     def need_in(self, dtype: str) -> MemoryNeed:
         """The need of one sequence of the shortest context in another dtype."""
         settings = replace(self.settings, dtype=dtype)
-        return need_at(self.settings, settings.held(self.model), least_point(settings))
+        return need_at(settings, settings.held(self.model), least_point(settings))
 
     @property
     def cache_words(self) -> str:

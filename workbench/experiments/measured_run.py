@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
+from workbench.ceilings.kv_cache import cache_bytes
 from workbench.engines.engine import EngineLabels, LoadedModel, PointError
 from workbench.experiments.events import Event, Finished, PointFailed, Predicted, Progress, RowMeasured, Started
 from workbench.experiments.foretelling import NONE_MADE, OperationTimer, Predictions, foretell, timer_of
@@ -21,6 +22,7 @@ from workbench.experiments.window import Disturbance, TimedWindow
 from workbench.hardware.heap import give_back_heap
 from workbench.hardware.load import LoadReading, load_between, read_load
 from workbench.hardware.machine import THIS_MACHINE, peak_resident_bytes, reset_peak, resident_bytes, this_machine
+from workbench.models.slices import larger_slice
 from workbench.quantity import Quantity
 from workbench.runner import Cancelled, CancelToken, Experiment
 from workbench.runs.basis import Basis, on_basis
@@ -283,8 +285,19 @@ def point_row(measured: MeasuredRun[Any], rates: Around, **about: Any) -> Row:
         discarded=len(measured.discarded),
         flags="; ".join(filter(None, (_extrapolated(labels), discarded_words(measured.discarded)))),
         extrapolated_from=labels.extrapolated or None,
+        whole_resident_bytes=_whole_resident_bytes(planned, about["prompt_tokens"], about["new_tokens"], about["batch"]),
         **about,
     )
+
+
+def _whole_resident_bytes(planned: LoadPlan, prompt_tokens: int, new_tokens: int, b: int) -> int | None:
+    """The peak of a slice's point and the weights and caches of the layers that the slice lacks; None of no slice."""
+    peak, settings, whole = peak_resident_bytes(), planned.settings, planned.resident
+    if settings.layers is None or peak is None:
+        return None
+    slice_, t, size = larger_slice(whole, settings.layers), prompt_tokens + new_tokens, settings.element_bytes
+    caches = cache_bytes(whole, t, size, b) - cache_bytes(slice_, t, size, b)
+    return peak + whole.resident_bytes - slice_.resident_bytes + caches
 
 
 def _rates(measured: MeasuredRun[Any], rates: Around) -> dict[str, Any]:

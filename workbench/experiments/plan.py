@@ -1,13 +1,15 @@
 """What a run would need and take, known before anything is loaded."""
 
 from abc import ABC, abstractmethod
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from workbench.ceilings import decode, prefill
 from workbench.ceilings.memory_fit import MemoryNeed, longest_prompt
-from workbench.errors import MemoryRefused
+from workbench.errors import MemoryRefused, SettingsError
 from workbench.experiments.engine_plan import run_model, run_need
 from workbench.experiments.engine_settings import TRANSFORMERS
+from workbench.experiments.gap.variant import AS_LOADED
 from workbench.experiments.settings import (
     RunSettings,
     SweepSettings,
@@ -19,13 +21,15 @@ from workbench.experiments.settings import (
 )
 from workbench.hardware.machine import available_bytes, runs_in_host_memory, usable_cores
 from workbench.models.model import DTYPE_BYTES, Model
-from workbench.models.slices import larger_slice
+from workbench.models.slices import check_slices, larger_slice
 from workbench.quantity import Quantity
 from workbench.runs.measured_device import ASSUMED_READ, assumed_compute
 
 SYNTHETIC_BYTES_PER_SECOND = 1.5e9
 LOADED_BYTES_PER_SECOND = 0.1e9
 ENGINE_START_S = 5.0
+MOST_LAYERS = 8
+"""Layers of the slices that are offered, at most: more of them tell little more."""
 
 
 @dataclass(frozen=True)
@@ -162,7 +166,7 @@ def check_memory(planned: LoadPlan) -> None:
         and DTYPE_BYTES[dtype] < DTYPE_BYTES[settings.dtype]
         and (smaller := planned.need_in(dtype)).total <= planned.available
     ]
-    ways += [planned.shorter] if planned.shorter else []
+    ways += filter(None, (planned.shorter, _slices_that_fit(planned)))
     offer = f"What would fit: {' or '.join(ways)}." if ways else "Choose a smaller model, or free memory."
     raise MemoryRefused(
         f"{model.name} in {settings.form} needs {need.total / 1e9:.1f} GB: {need.weights / 1e9:.1f} GB of weights, "
@@ -170,6 +174,20 @@ def check_memory(planned: LoadPlan) -> None:
         f"{need.working / 1e9:.2f} GB of activations and {need.engine / 1e9:.2f} GB for the engine. This process "
         f"may still take {planned.available / 1e9:.1f} GB. {offer}"
     )
+
+
+def _slices_that_fit(planned: LoadPlan) -> str:
+    """The largest slices, up to MOST_LAYERS, that would fit where the whole doesn't; empty where none would."""
+    settings = planned.settings
+    if settings.engine != TRANSFORMERS or settings.layers is not None or settings.variant != AS_LOADED:
+        return ""
+    for layers in range(min(MOST_LAYERS, len(planned.model.kv_layers) // 2), 0, -1):
+        slices = replace(planned, settings=replace(settings, layers=layers))
+        with suppress(SettingsError):
+            check_slices(planned.model, layers)
+            if slices.need_in(settings.dtype).total <= planned.available:
+                return f"slices of its layers, from which the whole follows (--layers {layers})"
+    return ""
 
 
 def _seconds(settings: SweepSettings, resident: Model, weights: Weights) -> float:

@@ -36,7 +36,9 @@ def extrapolated_words(row: Row) -> str:
     ttft = _ends("TTFT", row.ttft_low_ms, row.ttft_high_ms)
     tpot = _ends("step" if row.kind == BATCH else "TPOT", row.tpot_low_ms, row.tpot_high_ms)
     found = ", ".join(filter(None, (ttft, tpot)))
-    return f"extrapolated: {found} ms (95 %)" if found else "extrapolated"
+    words = f"extrapolated: {found} ms (95 %)" if found else "extrapolated"
+    whole = row.whole_resident_bytes
+    return words if whole is None else f"{words}, the whole in {format_value(whole, Unit.BYTES)}"
 
 
 def _range(name: str, value: float | None, low: float | None, high: float | None) -> str:

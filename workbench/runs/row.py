@@ -375,6 +375,12 @@ class Row:
     extrapolated_from: str | None = _figure(
         "extrapolated from", "slices from whose times the whole model's follow; memory and B are those of the larger"
     )
+    whole_resident_bytes: int | None = _figure(
+        "whole's memory",
+        "memory at the peak of a run of the whole model: the slice's, and the weights and caches of the layers it lacks",
+        unit=Unit.BYTES,
+        **_ARITHMETIC,
+    )
     predicted_from: str | None = _figure("predicted from", "what the predictions rest on")
     timed_by: str | None = _figure("timed by", "whose clock the phases are by, where a server ran the model")
     queue_ms: float | None = _figure(
