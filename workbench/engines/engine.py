@@ -51,8 +51,9 @@ class EngineLabels:
 class SeenByClient:
     """A request as its client saw it, in seconds from sending it, and what the server told besides, None where untold.
 
-    An answer that was not streamed has neither TTFT nor TPOT by the client. `by_server` says whether the request's
-    phases are by the server's own clock; `notes` are for the row's reader.
+    An answer that was not streamed has neither TTFT nor TPOT by the client, and no `chunks`. Its TPOT is over the
+    tokens after the `first_tokens` that came at once; `tpot_between_s` bounds it where nothing tells how many came so.
+    `by_server` says whether the request's phases are by the server's own clock; `notes` are for the row's reader.
     """
 
     ttft_s: float | None
@@ -64,6 +65,9 @@ class SeenByClient:
     cached_tokens: int | None = None
     by_server: bool = False
     notes: tuple[str, ...] = ()
+    chunks: int = 0
+    first_tokens: int = 1
+    tpot_between_s: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)

@@ -84,10 +84,11 @@ def _tokens(streams: Streams) -> list[int]:
 
 
 def _decoded_rate(streams: Streams) -> float:
-    """Tokens after each stream's first, over the time from the first stream's first to the last one's last."""
+    """Tokens after those each stream began with, over the time from the first stream's first to the last one's last."""
     sent = zip(streams.sent_s, streams.timings, strict=True)
     first = min(sent_s + (timing.seen.ttft_s or 0.0) for sent_s, timing in sent if timing.seen)
-    return (sum(_tokens(streams)) - len(streams.timings)) / (streams.span_s - first)
+    at_first = sum(timing.seen.first_tokens for timing in streams.timings if timing.seen)
+    return (sum(_tokens(streams)) - at_first) / (streams.span_s - first)
 
 
 def _mean_streams(streams: Streams) -> float:
@@ -109,6 +110,26 @@ def _queued(streams: Sequence[Streams]) -> Iterable[str]:
         yield f"the server runs {slots:,} requests at once: of {most:,} the rest waited"
 
 
+def _chunk_words(seen: Sequence[SeenByClient]) -> Iterator[str]:
+    """What must be known of TPOT by the client where chunks and tokens are not as many."""
+    streamed = [each for each in seen if each.chunks]
+    tokens, chunks = sum(each.tokens for each in streamed), sum(each.chunks for each in streamed)
+    bounds = [each.tpot_between_s for each in streamed if each.tpot_between_s is not None]
+    if bounds:
+        low, high = min(low for low, _ in bounds) * 1e3, max(high for _, high in bounds) * 1e3
+        yield (
+            f"{tokens:,} tokens came in {chunks:,} chunks, and nothing tells how many the first ones held: TPOT by the "
+            f"client's clock is between {low:.4g} and {high:.4g} ms, and given for chunks of one size"
+        )
+    elif chunks > tokens:
+        yield f"{chunks:,} chunks came for {tokens:,} tokens: some hold a part of one"
+    elif tokens > chunks or any(each.first_tokens > 1 for each in streamed):
+        yield (
+            f"{tokens:,} tokens came in {chunks:,} chunks: TPOT by the client's clock is over the tokens after those "
+            "that came first"
+        )
+
+
 def _noted(row: Row, seen: Sequence[SeenByClient], more: Iterable[str] = ()) -> Row:
-    notes = dict.fromkeys([*(note for each in seen for note in each.notes), *more])
+    notes = dict.fromkeys([*(note for each in seen for note in each.notes), *_chunk_words(seen), *more])
     return replace(row, flags="; ".join(filter(None, [row.flags, *notes])))

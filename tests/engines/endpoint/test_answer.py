@@ -27,7 +27,9 @@ def test_the_first_usable_token_ends_ttft_and_a_chunk_is_no_token() -> None:
     found = streamed_answer(reply([role, empty, *said, last, usage(7, 20, 4)]))
     assert found.ttft_s == 3.0
     assert found.last_s - found.first_s == 2.0
-    assert (found.tokens, found.steps, found.prompt_tokens, found.cached_tokens) == (7, 6, 20, 4)
+    assert (found.tokens, found.prompt_tokens, found.cached_tokens) == (7, 20, 4)
+    # Of seven tokens in three chunks the first holds one to five.
+    assert (found.first_least, found.first_most, found.first_tokens, found.steps) == (1, 5, 2, 5)
 
 
 @pytest.mark.parametrize("name", ["reasoning_content", "reasoning", "content"])
@@ -47,6 +49,32 @@ def test_text_held_back_until_its_bytes_are_whole_is_of_several_tokens() -> None
     found = streamed_answer(reply([{**token(), "timings": timed}, {**token(), "timings": later}, usage(4, 16)]))
     assert (found.first_tokens, found.steps, found.cached_tokens) == (2, 2, 3)
     assert found.server == ServerTimes(None, 0.040, 0.030)
+
+
+@pytest.mark.parametrize(
+    ("chunks", "tokens", "between", "steps"),
+    [
+        (20, 20, (1, 1), 19),
+        (5, 20, (1, 16), 16),
+        (19, 20, (1, 2), 19),
+        (2, 20, (1, 19), 10),
+        (30, 20, (1, 1), 19),
+    ],
+)
+def test_where_nothing_counts_the_first_chunk_it_is_taken_for_an_even_share(
+    chunks: int, tokens: int, between: tuple[int, int], steps: int
+) -> None:
+    found = streamed_answer(reply([*[token()] * chunks, usage(tokens, 8)]))
+    assert (found.first_least, found.first_most, found.steps) == (*between, steps)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "between", "steps"), [(20, (4, 4), 16), (40, (4, 24), 32), (21, (4, 5), 17), (18, (2, 4), 14)]
+)
+def test_chunks_that_come_at_one_moment_are_one(tokens: int, between: tuple[int, int], steps: int) -> None:
+    pieces = [(101.0 + i, event(token()) * 4) for i in range(5)] + [(106.0, event(usage(tokens, 8)) + event(b"[DONE]"))]
+    found = streamed_answer(Reply(100.0, 0.0, 200, STREAM, pieces))
+    assert (found.first_least, found.first_most, found.steps) == (*between, steps)
 
 
 def test_usage_told_with_every_chunk_counts_the_tokens_of_the_first() -> None:

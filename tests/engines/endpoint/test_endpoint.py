@@ -149,6 +149,37 @@ def test_a_cached_prompt_and_an_answer_cut_short_are_flagged() -> None:
     assert "answers of 3 tokens where 5 were asked" in row.flags
 
 
+def chunked(body: Body, number: int, **each: Any) -> Iterator[bytes]:
+    """Twelve tokens in three chunks, counted at the end."""
+    if not body["stream"] or body["max_tokens"] != 12:
+        return good(body)
+    return streamed([*[token("a b c d", **each)] * 3, usage(12, len(body["prompt"]), 0)])
+
+
+def test_several_tokens_a_chunk_are_told_with_the_range_that_tpot_is_in() -> None:
+    with playing(chunked) as server:
+        row = rows(events(replace(settings(server.url), new_tokens=12, repeats=1)))[0]
+    assert (row.status, row.client_tpot_ms) == ("ok", row.tpot_ms)
+    told = row.flags.partition("12 tokens came in 3 chunks, and nothing tells how many the first ones held: TPOT by ")[
+        2
+    ]
+    low, _, high = told.partition("between ")[2].partition(" ms")[0].partition(" and ")
+    # One to ten tokens can have come first, where four are taken: the time is that of 11 to 2 steps, given for 8.
+    assert row.tpot_ms is not None
+    assert float(low) == pytest.approx(row.tpot_ms * 8 / 11, rel=1e-3)
+    assert float(high) == pytest.approx(row.tpot_ms * 8 / 2, rel=1e-3)
+
+
+def test_where_ids_count_the_first_chunk_tpot_is_over_the_tokens_after_it() -> None:
+    def counted(body: Body, number: int) -> Iterator[bytes]:
+        return chunked(body, number, token_ids=[1, 2, 3, 4])
+
+    with playing(counted) as server:
+        row = rows(events(replace(settings(server.url), new_tokens=12)))[0]
+    assert "24 tokens came in 6 chunks: TPOT by the client's clock is over the tokens after those" in row.flags
+    assert "nothing tells" not in row.flags
+
+
 def test_phases_are_the_server_s_own_where_its_page_tells_them() -> None:
     count = 0
 
@@ -256,6 +287,24 @@ def test_nothing_at_the_address_is_said_at_once() -> None:
 def test_another_model_than_it_serves_is_refused_with_the_nearest() -> None:
     with playing() as server, pytest.raises(SettingsError, match="Did you mean a-model"):
         events(settings(server.url, served_model="a-modle"))
+
+
+def test_the_rate_of_all_streams_leaves_out_what_each_began_with() -> None:
+    def counted(body: Body, number: int) -> Iterator[bytes]:
+        return chunked(body, number, token_ids=[1, 2, 3, 4])
+
+    with playing(counted) as server:
+        row = rows(events(replace(several(server.url), batches=(1,), steps=11)))[0]
+    assert row.total_tokens_per_s == pytest.approx(1e3 / (row.client_tpot_ms or 0))
+
+
+def test_sglang_is_asked_to_count_with_every_chunk_and_takes_ids() -> None:
+    with playing(models={"data": [{"id": "m", "owned_by": "sglang"}]}) as server:
+        row = rows(events(settings(server.url)))[0]
+    assert (row.status, row.engine) == ("ok", "SGLang")
+    streamed_bodies = [body for body in server.bodies if body["stream"]]
+    assert all(body["stream_options"]["continuous_usage_stats"] for body in streamed_bodies)
+    assert all(isinstance(body["prompt"], list) for body in streamed_bodies)
 
 
 def test_streams_at_once_have_rates_of_each_and_of_all() -> None:

@@ -34,9 +34,10 @@ class ServerTimes:
 
 @dataclass(frozen=True)
 class Answer:
-    """One answer: its tokens, those that came as the first usable one did, and the moments of the client's clock.
+    """One answer: its tokens and the moments of the client's clock at which each chunk of them came.
 
-    Of one that was not streamed only its end has a moment, and `tokens_s` is empty.
+    Of one that was not streamed only its end has a moment, and `chunks_s` is empty. At the first moment came
+    `first_least` to `first_most` tokens: as many as the server says, or a range where it doesn't.
     `cached_tokens` of the prompt were not computed, None where the server doesn't say.
     """
 
@@ -44,8 +45,9 @@ class Answer:
     first_s: float
     last_s: float
     tokens: int
-    tokens_s: tuple[float, ...]
-    first_tokens: int = 1
+    chunks_s: tuple[float, ...]
+    first_least: int = 1
+    first_most: int = 1
     prompt_tokens: int | None = None
     cached_tokens: int | None = None
     server: ServerTimes = ServerTimes()
@@ -57,8 +59,15 @@ class Answer:
         return self.first_s - self.sent_s
 
     @property
+    def first_tokens(self) -> int:
+        """Tokens that came at the first moment: an even share of them all, within what is known."""
+        at_first = self.chunks_s.count(self.first_s)
+        share = round(self.tokens * at_first / len(self.chunks_s)) if self.chunks_s else 1
+        return min(max(share, self.first_least), self.first_most)
+
+    @property
     def steps(self) -> int:
-        """Tokens that came after those the first chunk brought."""
+        """Tokens that came after those of the first moment."""
         return self.tokens - self.first_tokens
 
 
@@ -127,7 +136,7 @@ class _Reading:
         self.usable_s: list[float] = []
         self.ended = False
         self._ids: list[int] = []
-        self._first = 0
+        self._counted: int | None = None
         self._usage: Mapping[str, Any] = {}
         self._timings: Mapping[str, Any] = {}
         self._metrics: Mapping[str, Any] = {}
@@ -164,7 +173,8 @@ class _Reading:
             self.usable_s.append(moment)
             self._ids.append(count)
             # Bytes that are no whole character yet are held back: the first text may be of several tokens.
-            self._first = self._first or count or counted or 1
+            if moment == self.usable_s[0]:
+                self._counted = sum(self._ids) or counted
 
     def whole(self, reply: Reply) -> Answer:
         """All that came in one piece; raises AnswerError where the server doesn't tell its tokens and both phases."""
@@ -177,7 +187,7 @@ class _Reading:
             first_s=reply.ended_s,
             last_s=reply.ended_s,
             tokens=tokens,
-            tokens_s=(),
+            chunks_s=(),
             prompt_tokens=_count(self._usage.get("prompt_tokens")),
             cached_tokens=_count(self._timings.get("cache_n")),
             server=server,
@@ -196,18 +206,32 @@ class _Reading:
             )
         details = _mapping(usage.get("prompt_tokens_details"))
         cached = _count(timings.get("cache_n"))
+        least, most = self._first_between(tokens)
         return Answer(
             sent_s=reply.sent_s,
             first_s=self.usable_s[0],
             last_s=self.usable_s[-1],
             tokens=tokens,
-            tokens_s=tuple(self.usable_s),
-            first_tokens=self._first,
+            chunks_s=tuple(self.usable_s),
+            first_least=least,
+            first_most=most,
             prompt_tokens=_count(usage.get("prompt_tokens")),
             cached_tokens=_count(details.get("cached_tokens")) if cached is None else cached,
             server=_server_times(timings, self._metrics),
             late_s=reply.late_s,
         )
+
+    def _first_between(self, tokens: int) -> tuple[int, int]:
+        """The least and the most of the tokens that can have come at the first moment.
+
+        A chunk holds a token or more; where there are more chunks than tokens, some hold a part of one.
+        """
+        if self._counted:
+            return self._counted, self._counted
+        at_first = self.usable_s.count(self.usable_s[0])
+        beyond = tokens - len(self.usable_s)
+        least = max(1, at_first + min(beyond, 0))
+        return least, max(least, min(at_first + max(beyond, 0), tokens - 1))
 
 
 def _server_times(timings: Mapping[str, Any], metrics: Mapping[str, Any]) -> ServerTimes:

@@ -203,12 +203,12 @@ class EndpointModel(TimedOnly):
         return answers
 
     def _timing(self, answer: Answer, prompt: Prompt, new_tokens: int, paged: ServerTimes | None) -> RequestTiming:
-        if answer.tokens < 2 or answer.steps < 1:
+        if answer.tokens < 2:
             raise PointError(f"the answer ended after {answer.tokens:,} of {new_tokens:,} tokens: no step to time")
         server = paged if answer.server == NO_TIMES and paged is not None else answer.server
         prefill_s = answer.ttft_s if server.prefill_s is None else server.prefill_s
         decode_s, end_s = answer.last_s - answer.first_s, answer.last_s - answer.sent_s
-        if decode_s <= 0 and self._is_streamed:
+        if self._is_streamed and (decode_s <= 0 or answer.steps < 1):
             raise PointError(
                 f"all {answer.tokens:,} tokens came at one moment: the server, or a proxy before it, does not stream"
             )
@@ -227,6 +227,9 @@ class EndpointModel(TimedOnly):
             cached_tokens=answer.cached_tokens,
             by_server=server.prefill_s is not None or server.decode_s is not None,
             notes=tuple(_notes(self._server, answer, asked, new_tokens, server)),
+            chunks=len(answer.chunks_s),
+            first_tokens=answer.first_tokens,
+            tpot_between_s=_between(answer, decode_s) if self._is_streamed else None,
         )
         if server.decode_s:
             # The server's clock begins at the first token, whatever the first chunk brought.
@@ -281,7 +284,7 @@ class EndpointModel(TimedOnly):
             **more,
         }
         if stream:
-            asked["stream_options"] = {"include_usage": True}
+            asked["stream_options"] = self._server.stream_options
         if self._api == CHAT:
             asked["messages"] = [{"role": "user", "content": prompt.content}]
         else:
@@ -311,6 +314,13 @@ class EndpointModel(TimedOnly):
         page = read_metrics_page(reply.body.decode("utf-8", "replace")) if reply.status == 200 else None
         self._has_metrics = page is not None and page.names() is not None
         return page if self._has_metrics else None
+
+
+def _between(answer: Answer, decode_s: float) -> tuple[float, float] | None:
+    """The least and the most that TPOT can be; None where the tokens after the first moment are known."""
+    if answer.first_least == answer.first_most:
+        return None
+    return decode_s / (answer.tokens - answer.first_least), decode_s / (answer.tokens - answer.first_most)
 
 
 def _notes(server: Server, answer: Answer, asked: int, new_tokens: int, told: ServerTimes) -> "list[str]":

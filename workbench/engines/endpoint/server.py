@@ -49,7 +49,13 @@ class Server:
     @property
     def takes_ids(self) -> bool:
         """Whether a prompt may be a list of token ids, which makes its length exact."""
-        return self.kind in (ServerKind.LLAMA_CPP, ServerKind.VLLM)
+        return self.kind in (ServerKind.LLAMA_CPP, ServerKind.VLLM, ServerKind.SGLANG)
+
+    @property
+    def stream_options(self) -> Mapping[str, Any]:
+        """What is asked of a stream: its tokens counted at the end, and with every chunk where a server does that."""
+        each = {"continuous_usage_stats": True} if self.kind is ServerKind.SGLANG else {}
+        return {"include_usage": True, **each}
 
     @property
     def extras(self) -> Mapping[str, Any]:
