@@ -8,8 +8,8 @@ from tests.fakes import a_row
 from workbench.errors import SettingsError, StoreError
 from workbench.experiments.events import Event, Finished, Progress, RowMeasured, Started
 from workbench.runner import Cancelled, CancelToken, Runner, drive
-from workbench.runs.row import Samples
 from workbench.runs.run import Run, RunStatus
+from workbench.runs.samples import Samples
 from workbench.runs.store import Store, check_resumable
 
 RUN = Run(a_row().run_id, "prefill_decode", "2026-01-01T00:00:00Z", "qwen3-0.6b", "a box")

@@ -12,7 +12,9 @@ from typing import Any, TextIO
 
 from workbench.record import cells, headings, plain, written
 from workbench.runs.beside import experts_words, extrapolated_words
-from workbench.runs.row import POINT_COLUMNS, PREFILL_DECODE, Row, cell, mark
+from workbench.runs.cell import cell
+from workbench.runs.labels import mark
+from workbench.runs.row import POINT_COLUMNS, PREFILL_DECODE, Row
 from workbench.runs.row_columns import TableColumn, columns_shown
 
 

@@ -19,7 +19,7 @@ from workbench.experiments.repeats import half_width_share
 from workbench.experiments.settings import SweepSettings
 from workbench.experiments.window import TimedWindow
 from workbench.runner import CancelToken
-from workbench.runs.row import Samples
+from workbench.runs.samples import Samples
 
 ALTERNATIONS, FIXED = 3, 5
 PROMPTS = (1, 16, 64, 512, 1024)

@@ -10,8 +10,8 @@ import pytest
 from tests.commands.conftest import Workbench
 from tests.fakes import a_row
 from workbench.hardware.machine import this_machine
-from workbench.runs.row import Samples
 from workbench.runs.run import Run
+from workbench.runs.samples import Samples
 from workbench.runs.store import Store
 
 TEXTS = ("qwen3-8b-q4_k_m", "qwen3-30b-a3b-q4_k_m", "gpt-oss-120b-mxfp4")

@@ -8,8 +8,9 @@ import pytest
 from tests.commands.conftest import Workbench
 from tests.fakes import fake_load
 from tests.runs.test_symptoms import the_texts_requests, the_texts_steps
-from workbench.runs.row import BATCH, PREFILL_DECODE, Row, Samples
+from workbench.runs.row import BATCH, PREFILL_DECODE, Row
 from workbench.runs.run import Run, RunStatus
+from workbench.runs.samples import Samples
 from workbench.runs.store import Store
 from workbench.runs.symptoms import SYMPTOMS
 

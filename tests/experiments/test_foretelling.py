@@ -22,8 +22,8 @@ from workbench.models.model import Model
 from workbench.predictions.passes import Pass
 from workbench.runner import CancelToken, drive
 from workbench.runs.foretold import Foretold
-from workbench.runs.row import Samples
 from workbench.runs.run import now
+from workbench.runs.samples import Samples
 from workbench.runs.store import Store
 
 SETTINGS = SweepSettings(model="smollm2-135m", prompts=(1, 64), repeats=3, new_tokens=5)

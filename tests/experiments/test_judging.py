@@ -6,7 +6,7 @@ import pytest
 
 from tests.fakes import a_row
 from workbench.experiments.judging import Verdict, findings, judged
-from workbench.runs.row import Samples
+from workbench.runs.samples import Samples
 
 STEADY = Samples((1.0, 1.001, 0.999), (0.1, 0.1001, 0.0999))
 RISING = tuple(1 + 0.01 * i for i in range(6))

@@ -5,7 +5,7 @@ import pytest
 from tests.fakes import a_row
 from workbench.quantity import explain
 from workbench.runs.basis import Basis, known_bases, on_basis
-from workbench.runs.row import quantity
+from workbench.runs.cell import quantity
 
 ROW = a_row(
     bytes_per_step=2_000_000_000,

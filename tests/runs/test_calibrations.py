@@ -11,7 +11,7 @@ from tests.fakes import a_row
 from tests.runs.test_store import a_run
 from workbench.hardware.accelerator_clocks import AcceleratorClocks
 from workbench.hardware.calibration import Calibration, Work
-from workbench.runs.row import Samples
+from workbench.runs.samples import Samples
 from workbench.runs.store import SCHEMA_VERSION, Store
 
 MACHINE = "a box · 2 cores · 24 GB"

@@ -8,8 +8,9 @@ import pytest
 from tests.fakes import a_row
 from workbench.errors import StoreError
 from workbench.runs.compare import SampledRow, Told, compare
-from workbench.runs.row import BATCH, Samples
+from workbench.runs.row import BATCH
 from workbench.runs.run import Run
+from workbench.runs.samples import Samples
 
 ONE = Run("one", "prefill_decode", "2026-01-01T00:00:00Z", "qwen3-0.6b", "a box")
 TWO = Run("two", "prefill_decode", "2026-01-02T00:00:00Z", "qwen3-0.6b", "a box")

@@ -2,8 +2,8 @@
 
 from tests.fakes import a_row
 from workbench.runs.listed import listed, matching
-from workbench.runs.row import Samples
 from workbench.runs.run import Run, RunStatus
+from workbench.runs.samples import Samples
 from workbench.runs.store import Store
 
 SWEEP = Run(

@@ -19,8 +19,8 @@ from workbench.runs.measured_device import (
     device_named,
     this_device,
 )
-from workbench.runs.row import Samples
 from workbench.runs.run import Run
+from workbench.runs.samples import Samples
 from workbench.runs.store import Store
 
 

@@ -12,8 +12,8 @@ from workbench.errors import StoreError
 from workbench.experiments.sittings import earlier_sittings
 from workbench.runs import owner
 from workbench.runs.owner import Owner
-from workbench.runs.row import Samples
 from workbench.runs.run import Run, RunStatus
+from workbench.runs.samples import Samples
 from workbench.runs.store import Store, owner_words
 
 BEFORE_ANY_BOOT, AFTER_ANY_BOOT = "1990-01-01T00:00:00Z", "2200-01-01T00:00:00Z"

@@ -12,8 +12,8 @@ import pytest
 
 from tests.fakes import a_row
 from workbench.errors import StoreError
-from workbench.runs.row import Samples
 from workbench.runs.run import Run, RunStatus
+from workbench.runs.samples import Samples
 from workbench.runs.store import SCHEMA_VERSION, Store
 
 

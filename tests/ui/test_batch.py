@@ -17,7 +17,7 @@ from workbench.experiments.settings import SweepSettings
 from workbench.hardware.machine import this_machine
 from workbench.runner import CancelToken
 from workbench.runs.export import csv_text
-from workbench.runs.row import BATCH_TABLE
+from workbench.runs.row_columns import BATCH_TABLE
 from workbench.runs.run import RunStatus
 from workbench.runs.store import Store
 from workbench.ui.app import WorkbenchApp

@@ -20,8 +20,9 @@ from workbench.experiments.plan import LoadPlan
 from workbench.experiments.settings import GapSettings, SweepSettings
 from workbench.runner import CancelToken
 from workbench.runs.export import ladder_csv_text
-from workbench.runs.row import PREFILL_DECODE, Samples
+from workbench.runs.row import PREFILL_DECODE
 from workbench.runs.run import Run, RunStatus
+from workbench.runs.samples import Samples
 from workbench.runs.store import Store
 from workbench.ui.app import WorkbenchApp
 from workbench.ui.live_run import LiveRun

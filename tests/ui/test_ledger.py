@@ -9,7 +9,7 @@ from tests.predictions.test_ledger import PREFILL_ENDS, predicted_row
 from tests.runs.test_store import a_run
 from tests.ui.driving import SIZES, an_app, finished, message, shown, until
 from workbench.hardware.machine import this_machine
-from workbench.runs.row import Samples
+from workbench.runs.samples import Samples
 from workbench.runs.store import Store
 from workbench.ui.app import WorkbenchApp
 from workbench.ui.widgets.ledger import LedgerScreen

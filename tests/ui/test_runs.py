@@ -18,8 +18,9 @@ from workbench.models.resolve import resolve
 from workbench.runs import owner
 from workbench.runs.importers.importing import import_file
 from workbench.runs.importers.standing import Standing
-from workbench.runs.row import Row, Samples
+from workbench.runs.row import Row
 from workbench.runs.run import Run, RunStatus
+from workbench.runs.samples import Samples
 from workbench.runs.store import Store
 from workbench.ui.app import WorkbenchApp
 from workbench.ui.panes.batch import BatchPane

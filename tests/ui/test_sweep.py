@@ -6,7 +6,7 @@ import pytest
 
 from tests.ui.driving import PROMPTS, SIZES, Gate, an_app, finished, message, shown, until
 from workbench.runs.export import csv_text
-from workbench.runs.row import SWEEP_TABLE
+from workbench.runs.row_columns import SWEEP_TABLE
 from workbench.runs.run import RunStatus
 from workbench.runs.store import Store
 from workbench.ui.app import WorkbenchApp

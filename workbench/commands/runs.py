@@ -7,9 +7,9 @@ from workbench.gap_output import print_ladder
 from workbench.output import Format, RowTable, json_text, note, print_json, print_records
 from workbench.runs.compare import compare
 from workbench.runs.export import csv_text, ladder_csv_text, records, run_csv_text, write_text
+from workbench.runs.labels import figures_words, labels
 from workbench.runs.ladder_record import ladder_record
 from workbench.runs.listed import listed
-from workbench.runs.row import figures_words, labels
 from workbench.runs.store import Store, can_be_taken_over, owner_words
 from workbench.runs.symptoms import SHOWN_APART, explained_rows, symptom_words, symptoms
 

@@ -27,7 +27,8 @@ from workbench.quantity import Quantity
 from workbench.runner import Experiment
 from workbench.runs.doubling import doublings, figure
 from workbench.runs.measured_device import calibrated_product
-from workbench.runs.row import BATCH, Row, Samples
+from workbench.runs.row import BATCH, Row
+from workbench.runs.samples import Samples
 
 
 def batch_sweep(

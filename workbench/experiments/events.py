@@ -8,8 +8,9 @@ from workbench.predictions.prediction import PointPrediction
 from workbench.quantity import Quantity
 from workbench.runs.foretold import Foretold
 from workbench.runs.ladder import Ladder
-from workbench.runs.row import Row, Samples
+from workbench.runs.row import Row
 from workbench.runs.run import Run, RunStatus
+from workbench.runs.samples import Samples
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,8 @@ from statistics import median
 from workbench.ceilings.batch import Limit
 from workbench.experiments.statistics import median_interval, trend
 from workbench.hardware.load import BUSY_SHARE, STOLEN_SHARE
-from workbench.runs.row import BATCH, Row, Samples
+from workbench.runs.row import BATCH, Row
+from workbench.runs.samples import Samples
 
 UI_SHARE = 0.01
 """The part of its timed windows that the screen may take; the project's own bar."""

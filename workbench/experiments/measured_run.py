@@ -27,8 +27,9 @@ from workbench.quantity import Quantity
 from workbench.runner import Cancelled, CancelToken, Experiment
 from workbench.runs.basis import Basis, on_basis
 from workbench.runs.measured_device import calibrated_read, device_named
-from workbench.runs.row import COLUMN, Discarded, Row, Samples
+from workbench.runs.row import COLUMN, Row
 from workbench.runs.run import Run, RunStatus, new_run_id, now
+from workbench.runs.samples import Discarded, Samples
 from workbench.runs.store import Store
 from workbench.tracks import load_tracks, track_named
 

@@ -22,7 +22,8 @@ from workbench.experiments.sittings import Earlier
 from workbench.experiments.window import TimedWindow
 from workbench.quantity import Origin, Quantity, Unit
 from workbench.runner import Experiment
-from workbench.runs.row import PREFILL_DECODE, Row, Samples
+from workbench.runs.row import PREFILL_DECODE, Row
+from workbench.runs.samples import Samples
 
 WARM_UP_TOKENS = 16
 WARM_UP_NEW_TOKENS = 17

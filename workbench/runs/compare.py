@@ -8,8 +8,10 @@ from workbench.errors import StoreError
 from workbench.experiments.statistics import Interval, Ratio, ratio_of_medians
 from workbench.quantity import Origin, Quantity, Unit
 from workbench.record import headed
-from workbench.runs.row import COLUMN, POINT_COLUMNS, Row, Samples, cell, quantity
+from workbench.runs.cell import cell, quantity
+from workbench.runs.row import COLUMN, POINT_COLUMNS, Row, column_of
 from workbench.runs.run import Run
+from workbench.runs.samples import Samples
 
 _LABELS = (
     "model",
@@ -284,7 +286,7 @@ def _ratio(figure: Quantity | None, other: Quantity | None) -> Quantity | None:
 def _unmatched(run_id: str, rows: Iterable[Row], others: dict[_Key, SampledRow]) -> Iterator[str]:
     for row in rows:
         point = ", ".join(
-            f"{COLUMN[name].of_kind(row.kind).heading} {cell(row, name)}" for name in POINT_COLUMNS[row.kind]
+            f"{column_of(name, row.kind).heading} {cell(row, name)}" for name in POINT_COLUMNS[row.kind]
         )
         if not _has_figures(row):
             yield f"{run_id}, {point}: {row.status}"

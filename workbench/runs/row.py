@@ -1,75 +1,14 @@
 """One measured point: the schema from which the table, the JSON, the CSV and the store are all made."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from typing import Any
 
-from workbench.quantity import Origin, Quantity, Unit
-from workbench.record import format_cell_number
+from workbench.quantity import Origin, Unit
+from workbench.runs.column import Column, described, figure, foretold, interval, label, predicted_end
 
 PREFILL_DECODE, BATCH, GAP = "prefill_decode", "batch", "gap"
 """The kinds of experiment that rows come from."""
-
-
-@dataclass(frozen=True)
-class Column:
-    """What a column of a row means: its heading, unit, origin, and the formula over other columns.
-
-    `in_batch` holds what of these is otherwise in a row of a batch sweep, `from_operations` what is in one whose
-    predictions rest on timed operations.
-    """
-
-    name: str
-    type: type
-    heading: str
-    meaning: str
-    unit: Unit = Unit.COUNT
-    origin: Origin = Origin.MEASURED
-    symbol: str = ""
-    formula: str = ""
-    inputs: tuple[str, ...] = ()
-    in_batch: Mapping[str, Any] = field(default_factory=dict)
-    from_operations: Mapping[str, Any] = field(default_factory=dict)
-
-    def of_row(self, row: "Row") -> "Column":
-        """The column as that row has it."""
-        of_kind = self.of_kind(row.kind)
-        return replace(of_kind, **self.from_operations) if row.predicted_from else of_kind
-
-    def of_kind(self, kind: str) -> "Column":
-        """The column as rows of that kind have it."""
-        return replace(self, **self.in_batch) if kind == BATCH and self.in_batch else self
-
-
-def _column(heading: str, meaning: str, **about: Any) -> Mapping[str, Any]:
-    return {"heading": heading, "meaning": meaning, **about}
-
-
-def _label(heading: str, meaning: str) -> Any:
-    return field(metadata=_column(heading, meaning))
-
-
-def _figure(heading: str, meaning: str, **about: Any) -> Any:
-    return field(default=None, metadata=_column(heading, meaning, **about))
-
-
-def _interval(heading: str, figure: str, end: str) -> Any:
-    meaning = f"{end} end of the 95 % confidence interval of the median {figure}"
-    in_step = {"meaning": f"{end} end of the 95 % confidence interval of the median step"} if figure == "TPOT" else {}
-    return _figure(heading, meaning, unit=Unit.MILLISECONDS, in_batch=in_step)
-
-
-def _predicted_end(heading: str, figure: str, end: str) -> Any:
-    meaning = f"{end} end of the interval predicted to hold 80 % of the measurements of {figure}"
-    return _figure(f"predicted {heading}", meaning, unit=Unit.MILLISECONDS, origin=Origin.ARITHMETIC)
-
-
-def _foretold(figure: str) -> Mapping[str, Any]:
-    return {
-        "meaning": f"the {figure} predicted before measuring, and the interval that was to hold 80 % of measurements",
-        "formula": "Σ calls · seconds over its operations",
-        "inputs": (f"predicted_{figure.lower()}_low_ms", f"predicted_{figure.lower()}_high_ms"),
-    }
 
 
 _ARITHMETIC: Mapping[str, Any] = {"origin": Origin.ARITHMETIC}
@@ -85,22 +24,22 @@ class Row:
     Raises ValueError where a label is empty.
     """
 
-    run_id: str = _label("run", "the run this row belongs to")
-    started_at: str = _label("started", "when the point was begun, UTC")
-    kind: str = _label("kind", "which experiment")
-    machine: str = _label("machine", "the box: processor, cores, memory")
-    track: str = _label("track", "hardware track")
-    engine: str = _label("engine", "what ran the model")
-    engine_version: str = _label("engine version", "its version")
-    model: str = _label("model", "the model's name")
-    architecture: str = _label("architecture", "the model's family")
-    quantisation: str = _label("quantisation", "how the weights are stored, and whether they were dequantised")
-    dtype: str = _label("dtype", "element type of weights and cache as run")
-    device: str = _label("device", "where it ran")
-    threads: int = _label("threads", "threads torch used")
-    weights: str = _label("weights", "real or synthetic")
+    run_id: str = label("run", "the run this row belongs to")
+    started_at: str = label("started", "when the point was begun, UTC")
+    kind: str = label("kind", "which experiment")
+    machine: str = label("machine", "the box: processor, cores, memory")
+    track: str = label("track", "hardware track")
+    engine: str = label("engine", "what ran the model")
+    engine_version: str = label("engine version", "its version")
+    model: str = label("model", "the model's name")
+    architecture: str = label("architecture", "the model's family")
+    quantisation: str = label("quantisation", "how the weights are stored, and whether they were dequantised")
+    dtype: str = label("dtype", "element type of weights and cache as run")
+    device: str = label("device", "where it ran")
+    threads: int = label("threads", "threads torch used")
+    weights: str = label("weights", "real or synthetic")
     prompt_tokens: int = field(
-        metadata=_column(
+        metadata=described(
             "prompt",
             "tokens of the prompt",
             unit=Unit.TOKENS,
@@ -110,34 +49,34 @@ class Row:
         )
     )
     context_tokens: int = field(
-        metadata=_column(
+        metadata=described(
             "context", "tokens in the cache at the middle decode step", unit=Unit.TOKENS, symbol="t", **_ARITHMETIC
         )
     )
-    batch: int = field(metadata=_column("batch", "sequences in a step", symbol="b", **_ARITHMETIC))
+    batch: int = field(metadata=described("batch", "sequences in a step", symbol="b", **_ARITHMETIC))
     new_tokens: int = field(
-        metadata=_column("new tokens", "output tokens, the first of them from prefill", **_ARITHMETIC)
+        metadata=described("new tokens", "output tokens, the first of them from prefill", **_ARITHMETIC)
     )
-    repeats: int = field(metadata=_column("repeats", "repeats measured", **_ARITHMETIC))
-    ttft_ms: float | None = _figure(
+    repeats: int = field(metadata=described("repeats", "repeats measured", **_ARITHMETIC))
+    ttft_ms: float | None = figure(
         "TTFT ms", "time to first token: prefill of the whole prompt; best repeat", unit=Unit.MILLISECONDS
     )
-    ttft_median_ms: float | None = _figure("TTFT median", "median of the repeats", unit=Unit.MILLISECONDS)
-    prompt_tokens_per_s: float | None = _figure(
+    ttft_median_ms: float | None = figure("TTFT median", "median of the repeats", unit=Unit.MILLISECONDS)
+    prompt_tokens_per_s: float | None = figure(
         "prompt tok/s",
         "prompt tokens per second of prefill",
         unit=Unit.TOKENS_PER_SECOND,
         formula="n / TTFT",
         inputs=("prompt_tokens", "ttft_ms"),
     )
-    prefill_gflop_per_s: float | None = _figure(
+    prefill_gflop_per_s: float | None = figure(
         "GFLOP/s",
         "operations per second of prefill: 2·N·n, the head once, attention's n² term",
         unit=Unit.GFLOP_PER_SECOND,
         formula="F / TTFT",
         inputs=("prefill_flop", "ttft_ms"),
     )
-    tpot_ms: float | None = _figure(
+    tpot_ms: float | None = figure(
         "TPOT ms",
         "time per output token after the first; best repeat",
         unit=Unit.MILLISECONDS,
@@ -145,13 +84,13 @@ class Row:
         inputs=("new_tokens",),
         in_batch={"meaning": "the shortest of the steps", "formula": "", "inputs": ()},
     )
-    tpot_median_ms: float | None = _figure(
+    tpot_median_ms: float | None = figure(
         "TPOT median",
         "median of the repeats",
         unit=Unit.MILLISECONDS,
         in_batch={"meaning": "median of the steps"},
     )
-    decode_tokens_per_s: float | None = _figure(
+    decode_tokens_per_s: float | None = figure(
         "tok/s",
         "decode rate of each sequence",
         unit=Unit.TOKENS_PER_SECOND,
@@ -159,7 +98,7 @@ class Row:
         inputs=("tpot_ms",),
         in_batch={"heading": "tok/s each", "formula": "1 / step", "inputs": ("step_ms",)},
     )
-    total_tokens_per_s: float | None = _figure(
+    total_tokens_per_s: float | None = figure(
         "total tok/s",
         "decode rate of all sequences together",
         unit=Unit.TOKENS_PER_SECOND,
@@ -167,7 +106,7 @@ class Row:
         inputs=("batch", "tpot_ms"),
         in_batch={"formula": "b / step", "inputs": ("batch", "step_ms")},
     )
-    bytes_per_step: int | None = _figure(
+    bytes_per_step: int | None = figure(
         "read/step",
         "bytes one decode step must read: weights, and the cache at the middle step",
         unit=Unit.BYTES,
@@ -176,7 +115,7 @@ class Row:
         in_batch={"formula": "W + b·k·t"},
         **_ARITHMETIC,
     )
-    ceiling_tokens_per_s: float | None = _figure(
+    ceiling_tokens_per_s: float | None = figure(
         "ceiling tok/s",
         "the most this box could decode",
         unit=Unit.TOKENS_PER_SECOND,
@@ -185,22 +124,22 @@ class Row:
         in_batch={"meaning": "the most this box could decode of each sequence", "formula": "B / (W + b·k·t)"},
         **_ARITHMETIC,
     )
-    ceiling_share: float | None = _figure(
+    ceiling_share: float | None = figure(
         "of ceiling",
         "share of the ceiling the decode reached",
         unit=Unit.SHARE,
         formula="decode rate / ceiling",
         inputs=("decode_tokens_per_s", "ceiling_tokens_per_s"),
     )
-    ceiling_basis: str | None = _figure("basis", "what the ceiling's bandwidth rests on")
-    predicted_ttft_ms: float | None = _figure(
+    ceiling_basis: str | None = figure("basis", "what the ceiling's bandwidth rests on")
+    predicted_ttft_ms: float | None = figure(
         "predicted TTFT",
         "predicted before measuring",
         unit=Unit.MILLISECONDS,
-        from_operations=_foretold("TTFT"),
+        from_operations=foretold("TTFT"),
         **_ARITHMETIC,
     )
-    predicted_tpot_ms: float | None = _figure(
+    predicted_tpot_ms: float | None = figure(
         "predicted TPOT",
         "predicted before measuring",
         unit=Unit.MILLISECONDS,
@@ -210,10 +149,10 @@ class Row:
             "formula": "max((W + b·k·t) / B, F / C_b)",
             "inputs": ("bytes_per_step", "read_before_gb_per_s", "step_flop", "few_rows_gflop_per_s"),
         },
-        from_operations=_foretold("TPOT"),
+        from_operations=foretold("TPOT"),
         **_ARITHMETIC,
     )
-    bound_by: str | None = _figure(
+    bound_by: str | None = figure(
         "prefill bound",
         "the clock that binds the prefill: bytes, maths, or both while neither is twice the other",
         formula="F / C against W / B",
@@ -227,15 +166,15 @@ class Row:
         },
         **_ARITHMETIC,
     )
-    ui_share: float | None = _figure(
+    ui_share: float | None = figure(
         "UI share", "CPU time of the screen and the monitor inside the timed windows", unit=Unit.SHARE
     )
-    other_load: float | None = _figure(
+    other_load: float | None = figure(
         "other load", "share of all cores other processes and steal took in the timed windows", unit=Unit.SHARE
     )
-    status: str = field(default="ok", metadata=_column("status", "ok, or why there is no figure"))
-    flags: str = field(default="", metadata=_column("flags", "what to know before trusting the row"))
-    ttft_floor_ms: float | None = _figure(
+    status: str = field(default="ok", metadata=described("status", "ok, or why there is no figure"))
+    flags: str = field(default="", metadata=described("flags", "what to know before trusting the row"))
+    ttft_floor_ms: float | None = figure(
         "TTFT floor",
         "the least the prefill could take",
         unit=Unit.MILLISECONDS,
@@ -243,7 +182,7 @@ class Row:
         inputs=("prefill_flop", "peak_gflop_per_s", "weight_bytes", "read_gb_per_s"),
         **_ARITHMETIC,
     )
-    prefill_flop: int | None = _figure(
+    prefill_flop: int | None = figure(
         "FLOP",
         "operations of the prefill",
         unit=Unit.FLOP,
@@ -252,40 +191,40 @@ class Row:
         inputs=("prefill_parameters", "prompt_tokens", "head_flop", "attention_flop"),
         **_ARITHMETIC,
     )
-    weight_bytes: int | None = _figure("weights", "weights one step reads", unit=Unit.BYTES, symbol="W", **_ARITHMETIC)
-    read_gb_per_s: float | None = _figure(
+    weight_bytes: int | None = figure("weights", "weights one step reads", unit=Unit.BYTES, symbol="W", **_ARITHMETIC)
+    read_gb_per_s: float | None = figure(
         "B",
         "rate at which this box read the model's own weights around this point: the better of before and after it",
         unit=Unit.GB_PER_SECOND,
         symbol="B",
     )
-    peak_gflop_per_s: float | None = _figure(
+    peak_gflop_per_s: float | None = figure(
         "C",
         "rate of a large matrix product of the model's own shape when the run began",
         unit=Unit.GFLOP_PER_SECOND,
         symbol="C",
     )
-    resident_bytes: int | None = _figure(
+    resident_bytes: int | None = figure(
         "resident", "memory of the process at its peak during this point", unit=Unit.BYTES
     )
-    predicted_resident_bytes: int | None = _figure(
+    predicted_resident_bytes: int | None = figure(
         "predicted resident", "memory predicted before loading", unit=Unit.BYTES, **_ARITHMETIC
     )
 
-    prefill_parameters: int | None = _figure(
+    prefill_parameters: int | None = figure(
         "N",
         "parameters each prompt token is multiplied by, without the output head",
         unit=Unit.PARAMETERS,
         symbol="N",
         **_ARITHMETIC,
     )
-    head_flop: int | None = _figure(
+    head_flop: int | None = figure(
         "head FLOP", "operations of the output head, for the last position only", unit=Unit.FLOP, **_ARITHMETIC
     )
-    attention_flop: int | None = _figure(
+    attention_flop: int | None = figure(
         "attention FLOP", "operations of attention, 4·heads·head_dim a layer and pair", unit=Unit.FLOP, **_ARITHMETIC
     )
-    cache_bytes: int | None = _figure(
+    cache_bytes: int | None = figure(
         "cache/step",
         "cache one step reads at the middle step",
         unit=Unit.BYTES,
@@ -293,121 +232,122 @@ class Row:
         in_batch={"meaning": "cache of all sequences one step reads at the middle step", "symbol": "b·k·t"},
         **_ARITHMETIC,
     )
-    ceiling_read_gb_per_s: float | None = _figure(
+    ceiling_read_gb_per_s: float | None = figure(
         "B of ceiling", "the read rate the ceiling rests on", unit=Unit.GB_PER_SECOND, symbol="B"
     )
-    read_before_gb_per_s: float | None = _figure("B before", "the read rate before this point", unit=Unit.GB_PER_SECOND)
-    read_after_gb_per_s: float | None = _figure("B after", "the read rate after this point", unit=Unit.GB_PER_SECOND)
-    calibrated_gb_per_s: float | None = _figure(
+    read_before_gb_per_s: float | None = figure("B before", "the read rate before this point", unit=Unit.GB_PER_SECOND)
+    read_after_gb_per_s: float | None = figure("B after", "the read rate after this point", unit=Unit.GB_PER_SECOND)
+    calibrated_gb_per_s: float | None = figure(
         "B calibrated", "the read rate of this box's last probe", unit=Unit.GB_PER_SECOND
     )
-    vendor_gb_per_s: float | None = _figure(
+    vendor_gb_per_s: float | None = figure(
         "B vendor", "the bandwidth printed for the track's device", unit=Unit.GB_PER_SECOND, origin=Origin.VENDOR
     )
 
-    step_ms: float | None = _figure(
+    step_ms: float | None = figure(
         "step ms", "time of a decode step of all sequences; median of the steps", unit=Unit.MILLISECONDS, symbol="step"
     )
-    prefill_ms: float | None = _figure(
+    prefill_ms: float | None = figure(
         "prefill ms", "prefill of all sequences of the batch, in as many passes as memory asks", unit=Unit.MILLISECONDS
     )
-    step_flop: int | None = _figure(
+    step_flop: int | None = figure(
         "FLOP/step", "operations of one step of all sequences", unit=Unit.FLOP, symbol="F", **_ARITHMETIC
     )
-    experts_touched: float | None = _figure(
+    experts_touched: float | None = figure(
         "experts touched", "experts of a layer that one step read, counted at the router; mean of the layers"
     )
-    experts_expected: float | None = _figure(
+    experts_expected: float | None = figure(
         "experts expected",
         "experts of a layer that one step reads where every token chooses uniformly",
         formula="E·(1 − (1 − e/E)^b)",
         inputs=("batch",),
         **_ARITHMETIC,
     )
-    memory_needed_bytes: int | None = _figure(
+    memory_needed_bytes: int | None = figure(
         "memory needed",
         "weights and every sequence's cache at its longest",
         unit=Unit.BYTES,
         formula="weights + b·k·context",
         **_ARITHMETIC,
     )
-    few_rows_gflop_per_s: float | None = _figure(
+    few_rows_gflop_per_s: float | None = figure(
         "C of b rows",
         "rate at which this box's last probe multiplied as many rows as there are sequences",
         unit=Unit.GFLOP_PER_SECOND,
         symbol="C_b",
     )
     sitting: int = field(
-        default=1, metadata=_column("sitting", "which sitting of the run measured it: 1 the first, 2 the first resumed")
+        default=1,
+        metadata=described("sitting", "which sitting of the run measured it: 1 the first, 2 the first resumed"),
     )
-    judgement: str | None = _figure(
+    judgement: str | None = figure(
         "judged", "ok, noisy, drifting, disturbed, above ceiling or implausibly low: the gravest of the flags' reasons"
     )
-    dropped: int | None = _figure(
+    dropped: int | None = figure(
         "dropped",
         "repeats dropped before those measured: each more than 5 % slower than the one after it",
         in_batch={"meaning": "steps dropped before those measured: each more than 5 % slower than the one after it"},
         **_ARITHMETIC,
     )
-    ttft_low_ms: float | None = _interval("TTFT from", "TTFT", "low")
-    ttft_high_ms: float | None = _interval("TTFT to", "TTFT", "high")
-    tpot_low_ms: float | None = _interval("TPOT from", "TPOT", "low")
-    tpot_high_ms: float | None = _interval("TPOT to", "TPOT", "high")
-    stolen_share: float | None = _figure(
+    ttft_low_ms: float | None = interval("TTFT from", "TTFT", "low")
+    ttft_high_ms: float | None = interval("TTFT to", "TTFT", "high")
+    tpot_low_ms: float | None = interval("TPOT from", "TPOT", "low")
+    tpot_high_ms: float | None = interval("TPOT to", "TPOT", "high")
+    stolen_share: float | None = figure(
         "stolen", "share of all cores the hypervisor took for others during the point", unit=Unit.SHARE
     )
-    swapped_bytes: int | None = _figure("swapped", "bytes that went to or from swap during the point", unit=Unit.BYTES)
-    clock_share: float | None = _figure(
+    swapped_bytes: int | None = figure("swapped", "bytes that went to or from swap during the point", unit=Unit.BYTES)
+    clock_share: float | None = figure(
         "clock",
         "the processor's clock at the end of the point, as a share of the highest seen in this run",
         unit=Unit.SHARE,
     )
-    discarded: int | None = _figure(
+    discarded: int | None = figure(
         "discarded",
         "timings discarded and taken again, because the process or the machine stood still meanwhile",
         **_ARITHMETIC,
     )
 
-    predicted_ttft_low_ms: float | None = _predicted_end("TTFT from", "TTFT", "low")
-    predicted_ttft_high_ms: float | None = _predicted_end("TTFT to", "TTFT", "high")
-    predicted_tpot_low_ms: float | None = _predicted_end("TPOT from", "TPOT", "low")
-    predicted_tpot_high_ms: float | None = _predicted_end("TPOT to", "TPOT", "high")
-    extrapolated_from: str | None = _figure(
+    predicted_ttft_low_ms: float | None = predicted_end("TTFT from", "TTFT", "low")
+    predicted_ttft_high_ms: float | None = predicted_end("TTFT to", "TTFT", "high")
+    predicted_tpot_low_ms: float | None = predicted_end("TPOT from", "TPOT", "low")
+    predicted_tpot_high_ms: float | None = predicted_end("TPOT to", "TPOT", "high")
+    extrapolated_from: str | None = figure(
         "extrapolated from", "slices from whose times the whole model's follow; memory and B are those of the larger"
     )
-    whole_resident_bytes: int | None = _figure(
+    whole_resident_bytes: int | None = figure(
         "whole's memory",
         "memory at the peak of a run of the whole model: the slice's, and the weights and caches of the layers it lacks",
         unit=Unit.BYTES,
         **_ARITHMETIC,
     )
-    predicted_from: str | None = _figure("predicted from", "what the predictions rest on")
-    timed_by: str | None = _figure("timed by", "whose clock the phases are by, where a server ran the model")
-    queue_ms: float | None = _figure(
+    predicted_from: str | None = figure("predicted from", "what the predictions rest on")
+    timed_by: str | None = figure("timed by", "whose clock the phases are by, where a server ran the model")
+    queue_ms: float | None = figure(
         "queue ms", "before the prefill began: queueing, tokenising, and the network; median", unit=Unit.MILLISECONDS
     )
-    client_ttft_ms: float | None = _figure(
+    client_ttft_ms: float | None = figure(
         "client TTFT", "from sending a request to its first usable token, by the client; median", unit=Unit.MILLISECONDS
     )
-    client_tpot_ms: float | None = _figure(
+    client_tpot_ms: float | None = figure(
         "client TPOT", "time per output token after the first, by the client; median", unit=Unit.MILLISECONDS
     )
-    end_to_end_ms: float | None = _figure(
+    end_to_end_ms: float | None = figure(
         "end to end", "from sending a request to its last token, by the client; median", unit=Unit.MILLISECONDS
     )
-    output_tokens_per_s: float | None = _figure(
+    output_tokens_per_s: float | None = figure(
         "output tok/s", "all output tokens over the whole time of their requests", unit=Unit.TOKENS_PER_SECOND
     )
-    mean_streams: float | None = _figure("streams", "requests under way at a moment, on average")
-    arrivals_per_s: float | None = _figure("arrivals/s", "requests sent a second; empty where all were sent at once")
-    goodput_per_s: float | None = _figure("good/s", "requests a second that kept within the limits of TTFT and TPOT")
-    goodput_share: float | None = _figure(
+    mean_streams: float | None = figure("streams", "requests under way at a moment, on average")
+    arrivals_per_s: float | None = figure("arrivals/s", "requests sent a second; empty where all were sent at once")
+    goodput_per_s: float | None = figure("good/s", "requests a second that kept within the limits of TTFT and TPOT")
+    goodput_share: float | None = figure(
         "good", "share of the requests that kept within the limits of TTFT and TPOT", unit=Unit.SHARE
     )
-    cached_tokens: int | None = _figure(
+    cached_tokens: int | None = figure(
         "cached", "prompt tokens that the server took from a cache; the most of any request", unit=Unit.TOKENS
     )
-    client_lag_ms: float | None = _figure(
+    client_lag_ms: float | None = figure(
         "client late", "how late the client ran: 99th percentile", unit=Unit.MILLISECONDS
     )
 
@@ -429,47 +369,6 @@ def _columns() -> tuple[Column, ...]:
 
 COLUMNS: tuple[Column, ...] = _columns()
 COLUMN: Mapping[str, Column] = {column.name: column for column in COLUMNS}
-SWEEP_TABLE: tuple[str, ...] = (
-    "prompt_tokens",
-    "ttft_ms",
-    "predicted_ttft_ms",
-    "prompt_tokens_per_s",
-    "prefill_gflop_per_s",
-    "tpot_ms",
-    "predicted_tpot_ms",
-    "decode_tokens_per_s",
-    "ceiling_share",
-    "bound_by",
-)
-"""The columns of the prefill/decode table, on screen and on the command line."""
-
-BATCH_TABLE: tuple[str, ...] = (
-    "prompt_tokens",
-    "batch",
-    "step_ms",
-    "predicted_tpot_ms",
-    "total_tokens_per_s",
-    "decode_tokens_per_s",
-    "bytes_per_step",
-    "ceiling_share",
-    "bound_by",
-)
-"""The columns of the batch table, on screen and on the command line."""
-
-GAP_TABLE: tuple[str, ...] = (
-    "prompt_tokens",
-    "batch",
-    "ttft_ms",
-    "tpot_ms",
-    "tpot_median_ms",
-    "bytes_per_step",
-    "ceiling_share",
-    "bound_by",
-)
-"""The columns of the pass that was taken apart, on the command line."""
-
-TABLES: Mapping[str, tuple[str, ...]] = {PREFILL_DECODE: SWEEP_TABLE, BATCH: BATCH_TABLE, GAP: GAP_TABLE}
-
 POINT_COLUMNS: Mapping[str, tuple[str, ...]] = {
     PREFILL_DECODE: ("prompt_tokens",),
     BATCH: ("prompt_tokens", "batch"),
@@ -483,97 +382,7 @@ def point_of(row: Row) -> tuple[int, ...]:
     return tuple(getattr(row, name) for name in POINT_COLUMNS[row.kind])
 
 
-def table_columns(kind: str) -> tuple[Column, ...]:
-    """The columns of the table of a kind's rows."""
-    return tuple(COLUMN[name].of_kind(kind) for name in TABLES[kind])
-
-
-@dataclass(frozen=True)
-class Discarded:
-    """What was timed while the process stood still, why it doesn't count, and the seconds that it took by the clock."""
-
-    reason: str
-    seconds: float
-    ttft_s: tuple[float, ...] = ()
-    tpot_s: tuple[float, ...] = ()
-
-
-@dataclass(frozen=True)
-class Samples:
-    """Every timing behind a row, in the order it was taken, in seconds; what was dropped came before the rest."""
-
-    ttft_s: tuple[float, ...] = ()
-    tpot_s: tuple[float, ...] = ()
-    dropped_ttft_s: tuple[float, ...] = ()
-    dropped_tpot_s: tuple[float, ...] = ()
-    discarded: tuple[Discarded, ...] = ()
-
-
-def quantisation_label(row: Row) -> str:
-    """How the weights are stored, in words that need no heading."""
-    return "not quantised" if row.quantisation == "none" else row.quantisation
-
-
-def labels(rows: Sequence[Row]) -> str:
-    """The labels that the rows of a run share in one line, without which no rate is shown.
-
-    Context stands in the row itself, and in a batch sweep the batch too. Of a prefill alone there are no new tokens.
-    """
-    row = rows[0]
-    batch = "" if row.kind == BATCH else f" · batch {row.batch}"
-    # A row of another tool may not tell its threads.
-    threads = "1 thread" if row.threads == 1 else f"{row.threads or 'untold'} threads"
-    answers = dict.fromkeys(each.new_tokens for each in rows if each.new_tokens > 1 or each.tpot_ms is not None)
-    answer = f" · {' or '.join(map(str, answers))} new token{'' if (*answers,) == (1,) else 's'}" if answers else ""
-    return (
-        f"{row.model} · {row.weights} weights · {quantisation_label(row)} · {row.dtype}{batch}"
-        f"{answer} · {row.engine} {row.engine_version} · {row.device}, {threads} · {row.machine}"
-    )
-
-
-def figures_words(kind: str) -> str:
-    """Which of several timings the figures of a kind's rows are, in words."""
-    return "figures: the median step" if kind == BATCH else "figures: the best of the repeats"
-
-
-def mark(row: Row) -> str:
-    """What stands before a row that has flags: ~ where only its own spread or course is against it."""
-    return "~" if row.judgement in ("noisy", "drifting") else "!"
-
-
-def cell(row: Row, name: str) -> str:
-    """A row's value as a table shows it, without the unit its heading carries; empty where not measured."""
-    return format_cell(COLUMN[name], getattr(row, name))
-
-
-def format_cell(column: Column, value: Any) -> str:
-    """A value as a table shows it under its column's heading."""
-    match value:
-        case None:
-            return ""
-        case str():
-            return value
-        case _ if column.unit is Unit.SHARE:
-            return f"{value * 100:.0f} %" if value >= 0.095 else f"{value * 100:.1f} %"
-        case _ if column.unit in (Unit.BYTES, Unit.FLOP):
-            return str(quantity_of(column, value))
-        case int():
-            return f"{value:,}"
-        case _:
-            return format_cell_number(value)
-
-
-def quantity_of(column: Column, value: float, inputs: tuple[Quantity, ...] = ()) -> Quantity:
-    """A column's value as a quantity."""
-    return Quantity(column.meaning, value, column.unit, column.origin, column.symbol, column.formula, inputs)
-
-
-def quantity(row: Row, name: str) -> Quantity | None:
-    """A cell with its formula and inputs, as `enter` shows it; None where it holds no figure."""
-    value = getattr(row, name)
-    column = COLUMN[name].of_row(row)
-    if not isinstance(value, int | float):
-        return None
-    inputs = tuple(q for q in (quantity(row, i) for i in column.inputs) if q is not None)
-    found = quantity_of(column, value, inputs)
-    return replace(found, source=row.predicted_from) if column.from_operations and row.predicted_from else found
+def column_of(name: str, kind: str) -> Column:
+    """A column as rows of that kind have it."""
+    column = COLUMN[name]
+    return column.in_batch_sweep() if kind == BATCH else column

@@ -3,8 +3,49 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from workbench.runs.row import POINT_COLUMNS, TABLES, Row, table_columns
+from workbench.runs.column import Column
+from workbench.runs.row import BATCH, GAP, POINT_COLUMNS, PREFILL_DECODE, Row, column_of
 
+SWEEP_TABLE: tuple[str, ...] = (
+    "prompt_tokens",
+    "ttft_ms",
+    "predicted_ttft_ms",
+    "prompt_tokens_per_s",
+    "prefill_gflop_per_s",
+    "tpot_ms",
+    "predicted_tpot_ms",
+    "decode_tokens_per_s",
+    "ceiling_share",
+    "bound_by",
+)
+"""The columns of the prefill/decode table, on screen and on the command line."""
+
+BATCH_TABLE: tuple[str, ...] = (
+    "prompt_tokens",
+    "batch",
+    "step_ms",
+    "predicted_tpot_ms",
+    "total_tokens_per_s",
+    "decode_tokens_per_s",
+    "bytes_per_step",
+    "ceiling_share",
+    "bound_by",
+)
+"""The columns of the batch table, on screen and on the command line."""
+
+GAP_TABLE: tuple[str, ...] = (
+    "prompt_tokens",
+    "batch",
+    "ttft_ms",
+    "tpot_ms",
+    "tpot_median_ms",
+    "bytes_per_step",
+    "ceiling_share",
+    "bound_by",
+)
+"""The columns of the pass that was taken apart, on the command line."""
+
+TABLES: Mapping[str, tuple[str, ...]] = {PREFILL_DECODE: SWEEP_TABLE, BATCH: BATCH_TABLE, GAP: GAP_TABLE}
 WHERE_PREDICTED = ("predicted_ttft_ms", "predicted_tpot_ms")
 """Left out of a table in which nothing was predicted."""
 WIDTHS: Mapping[str, int] = {
@@ -32,6 +73,11 @@ class TableColumn:
     name: str
     heading: tuple[str, str]
     width: int
+
+
+def table_columns(kind: str) -> tuple[Column, ...]:
+    """The columns of the table of a kind's rows."""
+    return tuple(column_of(name, kind) for name in TABLES[kind])
 
 
 def columns_shown(kind: str, rows: Iterable[Row]) -> tuple[TableColumn, ...]:

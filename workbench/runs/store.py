@@ -18,8 +18,9 @@ from workbench.paths import data_folder
 from workbench.runs import owner
 from workbench.runs.foretold import Foretold
 from workbench.runs.ladder import Ladder
-from workbench.runs.row import COLUMNS, Row, Samples
+from workbench.runs.row import COLUMNS, Row
 from workbench.runs.run import Run, RunStatus
+from workbench.runs.samples import Samples
 
 SCHEMA_VERSION = 4
 LARGEST_WHOLE = (1 << 63) - 1

@@ -37,7 +37,8 @@ from workbench.runner import Experiment
 from workbench.runs.basis import Basis, on_basis
 from workbench.runs.ladder import DECODE, PREFILL, Fastest, Ladder
 from workbench.runs.measured_device import calibrated_product, device_named
-from workbench.runs.row import GAP, Row, Samples
+from workbench.runs.row import GAP, Row
+from workbench.runs.samples import Samples
 from workbench.tracks import load_tracks, track_named
 
 SEED = 7

@@ -10,7 +10,8 @@ from workbench.experiments.plan import middle_context
 from workbench.runs.basis import Basis, ceiling_columns
 from workbench.runs.importers.imported_point import ImportedPoint, Labels, Times
 from workbench.runs.importers.standing import Floors, Standing, element_bytes, is_of, why_none
-from workbench.runs.row import Row, Samples
+from workbench.runs.row import Row
+from workbench.runs.samples import Samples
 
 ENGINE = "llama.cpp"
 NOT_TOLD = "not told"

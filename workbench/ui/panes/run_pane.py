@@ -12,7 +12,8 @@ from textual.widgets import DataTable, Static
 from workbench.experiments.settings import RunSettings
 from workbench.quantity import Quantity
 from workbench.runs.basis import Basis, known_bases, on_basis, read_rate
-from workbench.runs.row import Row, mark
+from workbench.runs.labels import mark
+from workbench.runs.row import Row
 from workbench.runs.row_columns import WHERE_PREDICTED
 from workbench.ui.live_run import LiveRun
 from workbench.ui.widgets.chart import Chart, Markers

@@ -10,7 +10,9 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from workbench.quantity import Quantity, explain
-from workbench.runs.row import BATCH, COLUMN, Row, cell, mark, quantisation_label, quantity
+from workbench.runs.cell import cell, column_of_row, quantity
+from workbench.runs.labels import mark, quantisation_label
+from workbench.runs.row import BATCH, Row
 
 FRAME_LINES = 6
 
@@ -56,7 +58,7 @@ class TextScreen(ModalScreen[None]):
 
 def cell_explanation(row: Row, name: str, more: Sequence[str] = ()) -> TextScreen:
     """What `enter` on a cell shows: the figure, what its column means, its formula and inputs, `more`, its labels."""
-    column = COLUMN[name].of_row(row)
+    column = column_of_row(row, name)
     figure = quantity(row, name)
     lines = [column.meaning[:1].upper() + column.meaning[1:] + ".", ""]
     if figure is not None:

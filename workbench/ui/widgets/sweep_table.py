@@ -4,7 +4,9 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
-from workbench.runs.row import POINT_COLUMNS, PREFILL_DECODE, Row, cell, mark
+from workbench.runs.cell import cell
+from workbench.runs.labels import mark
+from workbench.runs.row import POINT_COLUMNS, PREFILL_DECODE, Row
 from workbench.runs.row_columns import columns_shown
 from workbench.ui.widgets.telling_table import TellingTable
 

@@ -5,7 +5,8 @@ from collections.abc import Iterator, Sequence
 from workbench.experiments.gap.perturbation import reading
 from workbench.quantity import Quantity, explain
 from workbench.runs.checks import Verdict
-from workbench.runs.row import Row, labels
+from workbench.runs.labels import labels
+from workbench.runs.row import Row
 from workbench.runs.symptoms import SymptomLine, symptom_words, symptoms
 from workbench.ui.widgets.explanation import TextScreen
 

@@ -1,0 +1,53 @@
+"""A cell of a row: how a table writes it, and the formula and inputs it came from."""
+
+from dataclasses import replace
+from typing import Any
+
+from workbench.quantity import Quantity, Unit
+from workbench.record import format_cell_number
+from workbench.runs.column import Column
+from workbench.runs.row import COLUMN, Row, column_of
+
+
+def column_of_row(row: Row, name: str) -> Column:
+    """A column as that row has it."""
+    column = column_of(name, row.kind)
+    return column.of_operations() if row.predicted_from else column
+
+
+def cell(row: Row, name: str) -> str:
+    """A row's value as a table shows it, without the unit its heading carries; empty where not measured."""
+    return _written(COLUMN[name], getattr(row, name))
+
+
+def quantity(row: Row, name: str) -> Quantity | None:
+    """A cell with its formula and inputs, as `enter` shows it; None where it holds no figure."""
+    value = getattr(row, name)
+    column = column_of_row(row, name)
+    if not isinstance(value, int | float):
+        return None
+    inputs = tuple(q for q in (quantity(row, i) for i in column.inputs) if q is not None)
+    found = _quantity(column, value, inputs)
+    return replace(found, source=row.predicted_from) if column.from_operations and row.predicted_from else found
+
+
+def _written(column: Column, value: Any) -> str:
+    """A value as a table shows it under its column's heading."""
+    match value:
+        case None:
+            return ""
+        case str():
+            return value
+        case _ if column.unit is Unit.SHARE:
+            return f"{value * 100:.0f} %" if value >= 0.095 else f"{value * 100:.1f} %"
+        case _ if column.unit in (Unit.BYTES, Unit.FLOP):
+            return str(_quantity(column, value))
+        case int():
+            return f"{value:,}"
+        case _:
+            return format_cell_number(value)
+
+
+def _quantity(column: Column, value: float, inputs: tuple[Quantity, ...] = ()) -> Quantity:
+    """A column's value as a quantity."""
+    return Quantity(column.meaning, value, column.unit, column.origin, column.symbol, column.formula, inputs)
