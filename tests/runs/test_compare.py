@@ -49,6 +49,15 @@ def test_points_both_measured_stand_side_by_side_with_the_others_figure_over_the
     assert [line.partition(":")[0] for line in compared.unmatched] == ["one, prompt 1", "two, prompt 64"]
 
 
+def test_extrapolated_runs_are_named_whether_one_is_or_both() -> None:
+    whole, sliced = [measured(16, 20.0, 40.0)], [measured(16, 20.0, 40.0, extrapolated_from="4 and 8 of 28 layers")]
+    one_of_two = compare(ONE, whole, TWO, sliced)
+    assert "extrapolated from none against 4 and 8 of 28 layers" in one_of_two.sentences[0]
+    assert any(words.startswith("two: extrapolated") for words in one_of_two.sentences)
+    assert any(words.startswith("one and two: extrapolated") for words in compare(ONE, sliced, TWO, sliced).sentences)
+    assert not any("extrapolated" in words for words in compare(ONE, whole, TWO, whole).sentences)
+
+
 def test_labels_that_differ_are_named_first() -> None:
     compared = compare(
         ONE,

@@ -1,5 +1,7 @@
 """The list of runs: what its lines hold, and what a filter leaves of it."""
 
+from dataclasses import replace
+
 from tests.fakes import a_row
 from workbench.runs.listed import listed, matching
 from workbench.runs.run import Run, RunStatus
@@ -25,6 +27,12 @@ def test_a_line_says_how_far_a_run_came_and_the_most_it_reached() -> None:
     assert sweep.best_tokens_per_s is not None
     assert sweep.best_tokens_per_s.value == 40.0
     assert (batch.rows, batch.points, batch.best_tokens_per_s, batch.status) == (0, 6, None, "interrupted")
+
+
+def test_a_run_of_slices_is_listed_as_extrapolated() -> None:
+    sliced = replace(SWEEP, run_id="c", settings={"prompts": [1], "layers": 4})
+    assert [listed(run).figures for run in (SWEEP, sliced)] == ["measured", "extrapolated"]
+    assert [line.run_id for line in matching([listed(SWEEP), listed(sliced)], "extrapolated")] == ["c"]
 
 
 def test_a_filter_asks_for_every_word_in_any_place() -> None:

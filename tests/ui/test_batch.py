@@ -186,6 +186,20 @@ async def test_v_gives_the_charts_the_pane_and_takes_it_back(size: tuple[int, in
         assert table(app).is_on_screen
 
 
+@pytest.mark.parametrize(("lines", "beside"), [(24, False), (31, False), (32, True), (40, True)])
+async def test_charts_under_the_table_have_a_plot_or_are_left_to_v(lines: int, beside: bool) -> None:
+    app = a_batch_app()
+    async with app.run_test(size=(80, lines)) as pilot:
+        await run(pilot, app)
+        chart = app.screen.query_one("#each-chart", Chart)
+        assert chart.is_on_screen is beside
+        assert chart.size.height >= 6 or not beside
+        await pilot.press("v")
+        await pilot.pause()
+        assert chart.is_on_screen
+        assert chart.size.height >= 6
+
+
 async def test_rows_stream_in_while_the_next_point_is_measured() -> None:
     gate = Gate(prompt=8)
     app = a_batch_app(gate)

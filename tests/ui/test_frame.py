@@ -10,6 +10,7 @@ import pytest
 from tests.terminal import Terminal
 from tests.ui.driving import SIZES, Gate, an_app, finished, message, shown, until
 from workbench.experiments.settings import SweepSettings
+from workbench.hardware.machine import Machine
 from workbench.hardware.monitor import Monitor, Sample
 from workbench.runs.run import RunStatus
 from workbench.runs.store import Store
@@ -162,14 +163,19 @@ def test_the_app_starts_without_torch_and_charts() -> None:
 
 def test_the_title_gives_way_from_the_left() -> None:
     app = WorkbenchApp(SweepSettings())
-    from workbench.hardware.machine import Machine
-
     machine = Machine("A Very Long Processor Name Of Many Words 9999X", 192, 1_500_000_000_000)
     for width in (80, 120, 200):
         line = title_line(width, machine, app._settings, None)
         assert len(line) == width - 2
         assert line.endswith("qwen3-0.6b · float32 · transformers · auto")
     assert "Inference Workbench" in title_line(200, machine, app._settings, None)
+
+
+@pytest.mark.parametrize(("width", "left"), [(80, "A Processor · 2 cores"), (76, "A Processor"), (64, "A Pro…")])
+def test_the_title_gives_way_part_by_part(width: int, left: str) -> None:
+    machine = Machine("A Processor", 2, 1_500_000_000_000)
+    line = title_line(width, machine, SweepSettings(model="smollm2-135m-instruct"), None)
+    assert line.startswith(f"{left}   ")
 
 
 def test_parts_of_the_strip_are_never_broken_in_two() -> None:

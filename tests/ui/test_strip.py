@@ -267,7 +267,9 @@ async def test_tab_reaches_the_strip_last_and_enter_opens_the_last_minutes(size:
         await pilot.press("enter")
         await pilot.pause()
         assert isinstance(app.screen, BoxScreen)
-        await until(pilot, lambda: "other load %" in str(app.screen.query_one("#box-history", Static).content))
+        view = app.screen.query_one("#box-history", Static)
+        await until(pilot, lambda: "other load %" in str(view.content))
+        assert max(map(len, str(view.content).split("\n"))) <= view.size.width
         await pilot.press("escape")
         assert app.screen is app.screen_stack[0]
         await pilot.press("question_mark")

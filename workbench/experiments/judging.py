@@ -155,5 +155,5 @@ def _noise(row: Row, name: str, seconds: Sequence[float], precision: float | Non
     if interval is None:
         yield Finding(Verdict.NOISY, f"one sample of {name} says nothing of its noise", "take more repeats")
     elif (share := interval.share_of(median(seconds))) > (precision or PRECISION):
-        advice = "end what else runs, or allow more repeats"
-        yield Finding(Verdict.NOISY, f"the median {name} of {len(seconds)} is known to ±{share * 100:.1f} %", advice)
+        advice = "end what else runs, or repeat more"
+        yield Finding(Verdict.NOISY, f"median {name} of {len(seconds)} known to ±{share * 100:.1f} %", advice)

@@ -43,8 +43,6 @@ from workbench.ui.widgets.symptoms_view import perturbation_screen
 log = logging.getLogger(__name__)
 
 LEAST_SIZE = (80, 24)
-CHARTS_UNDER_TABLE_LINES = 32
-"""From so many lines on the charts of the Batch pane have a plot where they stand under the table."""
 TICK_S, IDLE_TICK_S = 1.0, 3.0
 """Seconds between two looks at the box while something is measured or its view is open, and else."""
 TICK_AFTER_S, WINDOW_TICK_S = 3.0, 3.0
@@ -115,7 +113,6 @@ class MeasuringApp(App[int]):
         self._width = width
         base = self.screen_stack[0]
         base.set_class(width < 120, "-narrow")
-        base.set_class(height < CHARTS_UNDER_TABLE_LINES, "-short")
         small = width < LEAST_SIZE[0] or height < LEAST_SIZE[1]
         base.set_class(small, "-too-small")
         if small:

@@ -24,7 +24,9 @@ def title_line(width: int, machine: Machine, settings: SweepSettings, live: Live
     right = " · ".join(labels(settings, live))
     inner = width - 2
     room = max(0, inner - GAP - cell_len(right))
-    wordings = (f"{NAME}   {settings.track} · {machine}", f"{NAME}   {machine}", str(machine))
+    parts = str(machine).split(" · ")
+    shorter = (" · ".join(parts[:count]) for count in range(len(parts), 0, -1))
+    wordings = (f"{NAME}   {settings.track} · {machine}", f"{NAME}   {machine}", *shorter)
     left = next((wording for wording in wordings if cell_len(wording) <= room), wordings[-1])
     if cell_len(left) > room:
         left = set_cell_size(left, max(0, room - 1)) + "…"

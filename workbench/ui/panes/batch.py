@@ -30,6 +30,8 @@ NOTHING_YET = "no run yet · r runs this batch sweep on the Setup pane's model"
 class BatchPane(RunPane):
     """Its own fields, the table with its notes, and the charts."""
 
+    CHARTS_FROM_LINES = 27
+
     def __init__(self, may_draw: Callable[[], bool], *, id: str) -> None:
         super().__init__(BATCH, "batch-", NOTHING_YET, may_draw, id=id)
         self._track: str | None = None

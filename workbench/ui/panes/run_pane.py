@@ -7,6 +7,7 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
+from textual.events import Resize
 from textual.widgets import DataTable, Static
 
 from workbench.experiments.settings import RunSettings
@@ -52,6 +53,8 @@ class Charts(Vertical, can_focus=False):
 class RunPane(Vertical):
     """A run of one kind as it unfolds; `prefix` goes before the names of its parts, `nothing_yet` says what r does."""
 
+    CHARTS_FROM_LINES: ClassVar[int] = 23
+    """From so many lines on charts under the table have a plot; a lower pane leaves them to v, and its words wrap."""
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("b", "basis", "Basis", show=False),
         Binding("v", "view", "Charts", show=False),
@@ -156,6 +159,10 @@ class RunPane(Vertical):
         charts = self.query_one(Charts)
         charts.can_focus = self.toggle_class("-charts-only").has_class("-charts-only")
         (charts if charts.can_focus else self.query_one(SweepTable)).focus()
+
+    def on_resize(self, event: Resize) -> None:
+        """Leave the charts out where they would have no room."""
+        self.set_class(event.size.height < self.CHARTS_FROM_LINES, "-low")
 
     def on_hide(self) -> None:
         """The pane opens on its table the next time."""

@@ -3,6 +3,9 @@
 from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
+from rich.console import Group
+from rich.padding import Padding
+from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
@@ -40,7 +43,7 @@ class TextScreen(ModalScreen[None]):
         with Vertical(classes="panel"):
             yield Static(self.title_text, classes="panel-title", markup=False)
             with VerticalScroll(classes="panel-text", can_focus=False):
-                yield Static(self.text, markup=False)
+                yield Static(indented(self.text), markup=False)
             yield Static("esc close   up, down scroll", classes="panel-keys", markup=False)
 
     def on_resize(self) -> None:
@@ -54,6 +57,12 @@ class TextScreen(ModalScreen[None]):
     async def action_dismiss(self, result: None = None) -> None:
         """Back to the panes."""
         self.dismiss(result)
+
+
+def indented(text: str) -> Group:
+    """The lines of a text, each folded to the width it is shown in at its own indent."""
+    lines = ((len(line) - len(line.lstrip()), line.lstrip()) for line in text.split("\n"))
+    return Group(*(Padding(Text(line), (0, 0, 0, indent)) for indent, line in lines))
 
 
 def cell_explanation(row: Row, name: str, more: Sequence[str] = ()) -> TextScreen:

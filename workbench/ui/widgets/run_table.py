@@ -17,7 +17,7 @@ MARK = "*"
 MOST_MARKED = 2
 KINDS = {PREFILL_DECODE: "sweep", BATCH: "batch"}
 HEADINGS = ("", "started", "kind", "model", "dtype", "device", "rows", "tok/s", " status")
-WIDTHS = (2, 12, 6, 0, 10, 8, 6, 8, 13)
+WIDTHS = (2, 12, 6, 0, 10, 7, 6, 8, 13)
 """Of each column; the model takes what is left."""
 MODEL, ROWS, BEST = HEADINGS.index("model"), HEADINGS.index("rows"), HEADINGS.index("tok/s")
 LEAST_MODEL, MOST_MODEL = 10, 40
