@@ -92,8 +92,8 @@ def test_an_interrupted_run_is_resumed_and_compared(tiny: Path) -> None:
     assert workbench("sweep", tiny, *SHORT).returncode == 0
     with Store() as store:
         run = store.run("last")
-        store._connection.execute("DELETE FROM rows WHERE prompt_tokens = 8")
-        store._connection.execute("UPDATE runs SET status = ?", (RunStatus.INTERRUPTED,))
+        store.connection.execute("DELETE FROM rows WHERE prompt_tokens = 8")
+        store.connection.execute("UPDATE runs SET status = ?", (RunStatus.INTERRUPTED,))
     resumed = workbench("runs", "resume", "last", "--format", "json")
     assert resumed.returncode == 0, resumed.stderr
     assert [(row["prompt_tokens"], row["sitting"]) for row in json.loads(resumed.stdout)] == [(1, 1), (8, 2)]

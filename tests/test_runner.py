@@ -8,9 +8,10 @@ from tests.fakes import a_row
 from workbench.errors import SettingsError, StoreError
 from workbench.experiments.events import Event, Finished, Progress, RowMeasured, Started
 from workbench.runner import Cancelled, CancelToken, Runner, drive
+from workbench.runs.ownership import check_resumable
 from workbench.runs.run import Run, RunStatus
 from workbench.runs.samples import Samples
-from workbench.runs.store import Store, check_resumable
+from workbench.runs.store import Store
 
 RUN = Run(a_row().run_id, "prefill_decode", "2026-01-01T00:00:00Z", "qwen3-0.6b", "a box")
 
@@ -59,8 +60,8 @@ def test_a_full_disk_ends_the_run_keeps_its_rows_and_leaves_it_to_be_resumed() -
 
         def listener(event: Event) -> None:
             if isinstance(event, RowMeasured):
-                pages = store._connection.execute("PRAGMA page_count").fetchone()[0]
-                store._connection.execute(f"PRAGMA max_page_count = {pages}")
+                pages = store.connection.execute("PRAGMA page_count").fetchone()[0]
+                store.connection.execute(f"PRAGMA max_page_count = {pages}")
 
         with pytest.raises(StoreError, match=r"database or disk is full\. Rows committed before are kept"):
             drive(filling, CancelToken(), store, listener)

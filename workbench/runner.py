@@ -76,9 +76,9 @@ def drive(experiment: Experiment, cancel: CancelToken, store: Store, listener: L
                     store.add_row(event.row, event.samples)
                     rows += 1
                 case OperationsTimed(timings):
-                    store.keep_timings(timings)
+                    store.predicted.keep_timings(timings)
                 case PointsForetold(run_id, points) if run_id:
-                    store.keep_predictions(run_id, points)
+                    store.predicted.keep_points(run_id, points)
                 case LadderMeasured():
                     store.keep_ladder(event.run_id, event.ladder)
                 case Calibrated():

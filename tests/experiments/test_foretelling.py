@@ -79,7 +79,7 @@ def test_every_point_is_predicted_and_kept_before_anything_is_measured() -> None
     assert kinds.index(PointsForetold) < kinds.index(Predicted) < kinds.index(RowMeasured)
     rows = [event.row for event in events if isinstance(event, RowMeasured)]
     with Store() as store:
-        kept = store.predictions(rows[0].run_id)
+        kept = store.predicted.points(rows[0].run_id)
     for row, point in zip(rows, kept, strict=True):
         assert {name: getattr(row, name) for name in point.columns} == point.columns
         assert point.tpot_ms is not None
@@ -106,7 +106,7 @@ def test_what_was_predicted_of_a_run_is_never_altered() -> None:
     again = foretold(FakeTimer(nanoseconds=3.0), run_id="run", renew=True)
     assert again == first
     with Store() as store:
-        assert store.predictions("run") == first
+        assert store.predicted.points("run") == first
 
 
 def test_fresh_cells_are_not_timed_again_and_old_ones_are() -> None:
@@ -176,7 +176,7 @@ def test_predicting_alone_leaves_the_cells_and_no_run() -> None:
         experiment = predict(plan(SETTINGS), FakeTimer(), Store, TimedWindow(), renew=False)
         drive(experiment, CancelToken(), store, events.append)
         assert store.runs() == []
-        assert store.timings(UNDER)
+        assert store.predicted.timings(UNDER)
     assert any(isinstance(event, OperationsTimed) for event in events)
 
 
@@ -205,6 +205,6 @@ def test_what_was_timed_beside_other_load_is_timed_once_more_and_else_not_kept(
 
     with Store() as store:
         drive(experiment, CancelToken(), store, events.append)
-        assert bool(store.timings(UNDER)) is kept
-        assert all(("took 50%" in (point.source or "")) is not kept for point in store.predictions("run"))
+        assert bool(store.predicted.timings(UNDER)) is kept
+        assert all(("took 50%" in (point.source or "")) is not kept for point in store.predicted.points("run"))
     assert len(timer.asked) == asked

@@ -12,7 +12,8 @@ from tests.runs.test_store import a_run
 from workbench.hardware.accelerator_clocks import AcceleratorClocks
 from workbench.hardware.calibration import Calibration, Work
 from workbench.runs.samples import Samples
-from workbench.runs.store import SCHEMA_VERSION, Store
+from workbench.runs.schema import SCHEMA_VERSION
+from workbench.runs.store import Store
 
 MACHINE = "a box · 2 cores · 24 GB"
 

@@ -12,9 +12,10 @@ from workbench.errors import StoreError
 from workbench.experiments.sittings import earlier_sittings
 from workbench.runs import owner
 from workbench.runs.owner import Owner
+from workbench.runs.ownership import owner_words
 from workbench.runs.run import Run, RunStatus
 from workbench.runs.samples import Samples
-from workbench.runs.store import Store, owner_words
+from workbench.runs.store import Store
 
 BEFORE_ANY_BOOT, AFTER_ANY_BOOT = "1990-01-01T00:00:00Z", "2200-01-01T00:00:00Z"
 HERE = Owner(*owner.this_process().split("/"))
@@ -81,7 +82,7 @@ def owned_by(store: Store, name: str, *prompts: int) -> Run:
     store.add_run(run)
     for n in prompts:
         store.add_row(a_row(run_id="a", prompt_tokens=n, started_at=f"2026-01-01T00:00:{n:02}Z"), Samples())
-    store._connection.execute("UPDATE runs SET owner = ?", (name,))
+    store.connection.execute("UPDATE runs SET owner = ?", (name,))
     return store.run("a")
 
 
@@ -128,7 +129,7 @@ def test_a_process_that_lives_keeps_its_run() -> None:
 def test_a_process_whose_run_was_taken_over_writes_no_more_and_leaves_it_as_it_is() -> None:
     with Store() as store:
         owned_by(store, str(KNOWN), 1)
-        store._connection.execute("UPDATE runs SET owner = ?, status = 'interrupted', note = 'x'", (ELSEWHERE,))
+        store.connection.execute("UPDATE runs SET owner = ?, status = 'interrupted', note = 'x'", (ELSEWHERE,))
         with pytest.raises(StoreError, match="taken over from this process"):
             store.add_row(a_row(run_id="a", prompt_tokens=16), Samples())
         store.end_run("a", RunStatus.FAILED, "an error")

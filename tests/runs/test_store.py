@@ -14,7 +14,8 @@ from tests.fakes import a_row
 from workbench.errors import StoreError
 from workbench.runs.run import Run, RunStatus
 from workbench.runs.samples import Samples
-from workbench.runs.store import SCHEMA_VERSION, Store
+from workbench.runs.schema import SCHEMA_VERSION
+from workbench.runs.store import Store
 
 
 def a_run(run_id: str = "20260101-000000-aaaa") -> Run:
@@ -154,8 +155,8 @@ def test_a_full_disk_keeps_the_rows_committed_before(tmp_path: Path) -> None:
     with Store(tmp_path / "full.sqlite3") as store:
         store.add_run(a_run())
         store.add_row(a_row(), Samples())
-        pages = store._connection.execute("PRAGMA page_count").fetchone()[0]
-        store._connection.execute(f"PRAGMA max_page_count = {pages}")
+        pages = store.connection.execute("PRAGMA page_count").fetchone()[0]
+        store.connection.execute(f"PRAGMA max_page_count = {pages}")
         with pytest.raises(StoreError, match="full"):
             store.add_row(a_row(flags="x" * 100_000), Samples())
         assert store.rows(a_run().run_id) == [a_row()]

@@ -311,7 +311,7 @@ async def test_a_run_measured_here_is_in_the_list_when_it_ends() -> None:
 async def test_a_run_of_a_host_that_may_be_gone_is_taken_over_once_that_is_said() -> None:
     with Store() as store:
         elsewhere = owner.this_process().replace(owner.this_process().partition("/")[0], "lab-7", 1)
-        store._connection.execute("UPDATE runs SET status = 'running', owner = ? WHERE run_id = '3'", (elsewhere,))
+        store.connection.execute("UPDATE runs SET status = 'running', owner = ? WHERE run_id = '3'", (elsewhere,))
     app = an_app()
     async with app.run_test(size=SIZES[0]) as pilot:
         await open_runs(pilot)

@@ -10,7 +10,8 @@ from workbench.runs.export import csv_text, ladder_csv_text, records, run_csv_te
 from workbench.runs.labels import figures_words, labels
 from workbench.runs.ladder_record import ladder_record
 from workbench.runs.listed import listed
-from workbench.runs.store import Store, can_be_taken_over, owner_words
+from workbench.runs.ownership import can_be_taken_over, owner_words
+from workbench.runs.store import Store
 from workbench.runs.symptoms import SHOWN_APART, explained_rows, symptom_words, symptoms
 
 

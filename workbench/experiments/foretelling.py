@@ -179,9 +179,9 @@ def foretell(
     if under is None:
         return NONE_MADE
     with store() as opened:
-        earlier = {(p.prompt_tokens, p.batch): p for p in opened.predictions(run_id)}
-        known, ledger = opened.timings(under), entries(opened.predicted_rows(str(this_machine())))
-        others = [] if known else [each for each in opened.timed_conditions() if each.dtype == under.dtype]
+        earlier = {(p.prompt_tokens, p.batch): p for p in opened.predicted.points(run_id)}
+        known, ledger = opened.predicted.timings(under), entries(opened.predicted_rows(str(this_machine())))
+        others = [] if known else [each for each in opened.predicted.timed_conditions() if each.dtype == under.dtype]
     W = timer.working_bytes(model)
     recent, busy, quiet = list(_recent(known, renew)), list[Timing](), list[Timing]()
     words = _timing_words(model.name, known, under, others)

@@ -13,9 +13,10 @@ from workbench.errors import SettingsError, StoreError
 from workbench.experiments.settings import BatchSettings, GapSettings, SweepSettings
 from workbench.hardware.machine import this_machine
 from workbench.models.model import Model
+from workbench.runs.ownership import check_resumable
 from workbench.runs.row import BATCH, GAP, PREFILL_DECODE, Row, point_of
 from workbench.runs.run import Run, RunStatus, now
-from workbench.runs.store import Store, check_resumable
+from workbench.runs.store import Store
 
 _SETTINGS: Mapping[str, type[SweepSettings | BatchSettings | GapSettings]] = {
     PREFILL_DECODE: SweepSettings,

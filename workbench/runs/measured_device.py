@@ -10,8 +10,9 @@ from workbench.hardware.device import Device
 from workbench.hardware.devices import device
 from workbench.hardware.machine import THIS_MACHINE, this_machine
 from workbench.quantity import Origin, Quantity, Unit
+from workbench.runs.database import store_path
 from workbench.runs.row import Row
-from workbench.runs.store import Store, store_path
+from workbench.runs.store import Store
 
 UNMEASURED = "nothing has been measured on this machine yet: `workbench probe` does"
 UNREADABLE = "the store of runs can't be read, so what was measured isn't known: `workbench runs list` says why"

@@ -16,8 +16,9 @@ from workbench.predictions.ledger import entries
 from workbench.runs.compare import compare
 from workbench.runs.importers.importing import Imported, words
 from workbench.runs.listed import ListedRun, listed, matching
+from workbench.runs.ownership import can_be_taken_over, owner_words
 from workbench.runs.run import Run, RunStatus
-from workbench.runs.store import Store, can_be_taken_over, owner_words
+from workbench.runs.store import Store
 from workbench.ui.widgets.comparison import ComparisonScreen
 from workbench.ui.widgets.confirm import ConfirmScreen
 from workbench.ui.widgets.entry import Entry
