@@ -100,7 +100,7 @@ def format_value(value: float, unit: Unit) -> str:
     if unit is Unit.SHARE:
         return f"{value * 100:.0f} %" if abs(value) >= 0.1 else f"{value * 100:.1f} %"
     if unit in (Unit.TOKENS, Unit.PARAMETERS):
-        return f"{value:,.0f} {unit}"
+        return f"{value:,.0f} {unit.removesuffix('s') if value == 1 else unit}"
     return f"{format_number(value)} {unit}".rstrip()
 
 

@@ -23,6 +23,8 @@ APP = (sys.executable, "-m", "tests.ui.stuck_app", "nowhere")
         ({"LANG": "en_GB.UTF-8"}, False),
         ({"LANG": "C", "LC_ALL": "C.utf8"}, False),
         ({"LANG": "de_DE.UTF-8", "LC_CTYPE": "de_DE.ISO-8859-1"}, True),
+        ({"LANG": "C", "LC_CTYPE": "C.UTF-8"}, True),
+        ({"LC_CTYPE": "C.UTF-8"}, False),
         ({"LC_ALL": "POSIX", "LANG": "en_GB.UTF-8"}, True),
         ({"LC_ALL": "", "LANG": "C"}, True),
     ],

@@ -5,6 +5,8 @@ from collections.abc import Mapping
 DUMB = ("dumb", "unknown")
 LOCALE_VARIABLES = ("LC_ALL", "LC_CTYPE", "LANG")
 """The first of these that is set decides, as POSIX has it."""
+PYTHONS_OWN = ("C.UTF-8", "C.utf8", "UTF-8")
+"""What Python sets LC_CTYPE to where the locale is C or POSIX: PEP 538. It says nothing of the terminal."""
 
 
 def why_no_screen(environment: Mapping[str, str]) -> str:
@@ -20,7 +22,10 @@ def why_no_screen(environment: Mapping[str, str]) -> str:
 
 def doubtful_characters(environment: Mapping[str, str]) -> str:
     """Why characters may show as others here, in ASCII alone; empty where the locale is UTF-8, or none is set."""
-    name = next((name for name in LOCALE_VARIABLES if environment.get(name)), "")
+    known = [name for name in LOCALE_VARIABLES if environment.get(name)]
+    if environment.get("LC_CTYPE") in PYTHONS_OWN and environment.get("LANG") in ("C", "POSIX"):
+        known.remove("LC_CTYPE")
+    name = next(iter(known), "")
     locale = environment.get(name, "")
     if not name or "utf8" in locale.lower().replace("-", ""):
         return ""

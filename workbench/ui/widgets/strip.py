@@ -118,7 +118,9 @@ def run_parts(sample: Sample, live: LiveRun, box: Box | None, levels: Levels) ->
     else:
         of = f"RAM {resident} of {gigabytes(predicted.resident_bytes)} GB"
         level = bar(sample.resident_bytes, predicted.resident_bytes, levels)
-        parts.append(Part(f"{of} predicted {level}", f"{of} {level}", 1))
+        # Of a run that is over, as one opened again, this process holds nothing of what was predicted.
+        free = f"RAM {gigabytes(sample.available_bytes)} GB free"
+        parts.append(Part(free, free, 1) if live.over else Part(f"{of} predicted {level}", f"{of} {level}", 1))
         parts.append(_reached(live.best_read_gb_per_s, predicted.read_rate, "GB/s", 2, levels))
         parts.append(_reached(live.best_gflop_per_s, predicted.product_rate, "GFLOP/s", 3, levels))
     parts += [*_others(sample), *_accelerators(sample)]
