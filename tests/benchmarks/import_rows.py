@@ -78,8 +78,8 @@ def main() -> None:
     under = standing(str(smollm2()), "rtx-5090")
     rows = results()
     with tempfile.TemporaryDirectory() as folder:
-        os.environ["WORKBENCH_DATA"] = folder
         for form, write in FORMS.items():
+            os.environ["WORKBENCH_DATA"] = str(Path(folder) / form)
             path = Path(folder) / f"results.{form}"
             path.write_text(write(rows), encoding="utf-8")
             before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -61,7 +61,7 @@ def test_what_holds_no_results_is_refused_in_one_sentence(
 def test_rows_without_a_figure_are_counted_apart(workbench: Workbench, tmp_path: Path) -> None:
     path = tmp_path / "results.jsonl"
     lines = recording("llama-bench.jsonl").splitlines()
-    broken = [json.dumps(json.loads(line) | {"samples_ns": [], "avg_ns": 0}) for line in lines[:2]]
+    broken = [json.dumps(json.loads(line) | {"samples_ns": [], "samples_ts": [], "avg_ns": 0}) for line in lines[:2]]
     path.write_text("\n".join([*broken, *lines[2:]]))
     ended = workbench("runs", "import", path)
     assert (ended.code, ended.err.count("\n")) == (0, 2)

@@ -1,7 +1,8 @@
 """Imported results as runs and rows: labels, figures, ceilings, and what can't be a measurement."""
 
+import gzip
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -24,11 +25,12 @@ from workbench.runs.run import Run, RunStatus
 from workbench.runs.store import Store
 
 SOURCE = {"file": "results", "form": "a form", "sha256": "0"}
+MOMENT = "2026-11-30T00:00:00Z"
 HARDWARE = "rtx-5090"
 
 
 def imported(text: str, under: Standing | None = None) -> list[tuple[Run, list[SampledRow]]]:
-    return runs_of(found_in(text.encode(), "results"), under or Standing(), SOURCE)
+    return runs_of(found_in(text.encode(), "results"), under or Standing(), SOURCE, MOMENT)
 
 
 def rows_of(text: str, under: Standing | None = None) -> list[Row]:
@@ -71,7 +73,33 @@ def test_the_spread_of_the_file_is_never_taken() -> None:
     without = one_row(samples_ns=[], stddev_ns=1)
     assert (without.ttft_ms, without.ttft_median_ms, without.ttft_low_ms) == (500.0, None, None)
     assert "a mean, as the file has no samples" in without.flags
-    assert "not that of its samples" in one_row(avg_ns=7e8).flags
+    assert "avg_ns is not the mean of the file's samples" in one_row(avg_ns=7e8).flags
+
+
+@pytest.mark.parametrize(
+    ("changed", "doubt"),
+    [
+        ({"avg_ns": -1}, "avg_ns is -1; it must be above zero, and finite; the samples are taken"),
+        ({"avg_ts": float("nan")}, "avg_ts is nan"),
+        ({"avg_ns": None, "avg_ts": 2000.0}, "avg_ts is not the mean of the file's samples"),
+        ({"samples_ts": [1024, 1280, 1.0]}, "samples_ts are not the rates of samples_ns"),
+        ({"samples_ts": [1024]}, "samples_ts are not the rates of samples_ns"),
+        ({"avg_ts": 1052.4, "samples_ts": [1024, 1280, 853.3]}, ""),
+    ],
+)
+def test_samples_are_taken_before_the_file_s_own_means_and_what_disagrees_is_told(
+    changed: Mapping[str, Any], doubt: str
+) -> None:
+    row = one_row(**changed)
+    assert (row.status, row.ttft_ms, row.ttft_median_ms) == ("ok", 400.0, 500.0)
+    assert doubt in row.flags
+    assert doubt or "samples" not in row.flags
+
+
+def test_the_order_of_columns_makes_no_run_of_its_own() -> None:
+    first = result(n_threads=2, n_ubatch=512, type_k="f16")
+    second = dict(reversed((first | {"stddev_ns": 1}).items()))
+    assert [len(rows) for _, rows in imported(json.dumps([first, second]))] == [2]
 
 
 def test_labels_are_what_the_file_says() -> None:
@@ -154,14 +182,14 @@ def test_a_result_that_says_nothing_of_its_test_is_left_out_and_told() -> None:
     lacking = {name: value for name, value in result().items() if name != "n_prompt"} | {"avg_ts": 1.0}
     without = {name: value for name, value in lacking.items() if name != "n_gen"}
     found = found_in(json.dumps([result(), without | {"n_threads": 2}]).encode(), "results")
-    assert len(runs_of(found, Standing(), SOURCE)) == 1
+    assert len(runs_of(found, Standing(), SOURCE, MOMENT)) == 1
     assert any("doesn't say what was measured" in note for note in found.notes)
     with pytest.raises(ImportRefused, match="no line says what was measured"):
         rows_of(json.dumps([without | {"n_threads": 2}]))
 
 
 def test_each_set_of_settings_is_a_run_and_its_note_says_what_differs() -> None:
-    runs = imported(json.dumps([result(n_threads=n, n_ubatch=512) for n in (1, 2, 1)]))
+    runs = imported(json.dumps([result(n_threads=n, n_ubatch=512, stddev_ns=i) for i, n in enumerate((1, 2, 1))]))
     assert [len(rows) for _, rows in runs] == [2, 1]
     assert [run.note.partition("; ")[2] for run, _ in runs] == ["n_threads 1", "n_threads 2"]
 
@@ -261,6 +289,36 @@ def test_a_run_is_kept_whole_and_the_same_file_is_not_doubled_unless_asked() -> 
         assert run.settings["imported"]["file"] == "llama-bench.json"
         assert len(store.rows_with_samples(run.run_id)[0][1].ttft_s) == 3
         assert kept_settings(run).dtype == "f16 cache"
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        lambda text: text.replace(b"\n", b"\r\n"),
+        lambda text: b"ggml_cuda_init: found 1 device\n" + text,
+        gzip.compress,
+    ],
+)
+def test_the_same_results_written_otherwise_are_known_again(tmp_path: Path, written: Callable[[bytes], bytes]) -> None:
+    path = tmp_path / "again.json"
+    path.write_bytes(written(recording("llama-bench.json").encode()))
+    with Store() as store:
+        import_file(store, RECORDED / "llama-bench.json", Standing())
+        assert import_file(store, path, Standing()).runs == ()
+        assert len(store.runs()) == 1
+
+
+def test_rows_that_were_imported_before_are_told(tmp_path: Path) -> None:
+    lines = recording("llama-bench.jsonl")
+    path = tmp_path / "grown.jsonl"
+    path.write_text(lines + lines.replace("2026-11-29", "2026-11-30"))
+    with Store() as store:
+        [run] = import_file(store, RECORDED / "llama-bench.jsonl", Standing()).runs
+        grown = import_file(store, path, Standing())
+        assert grown.rows == 12
+        assert f"6 of its rows are in {run.run_id} already, from llama-bench.jsonl" in grown.notes[-1]
+        other = import_file(store, RECORDED / "llama-bench.md", Standing())
+        assert other.notes == ()
 
 
 def test_names_that_are_not_known_are_refused_before_the_file_is_read() -> None:

@@ -1,6 +1,9 @@
 """Every form that results are written in, whole, damaged, and among other things."""
 
+import gzip
 import json
+import os
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -10,6 +13,7 @@ from hypothesis import strategies as st
 
 from tests.runs.importers.recordings import OLD_CSV, OLD_MARKDOWN, recording
 from workbench.errors import ImportRefused
+from workbench.runs.importers import plain_text
 from workbench.runs.importers import record as record_module
 from workbench.runs.importers.importing import runs_of
 from workbench.runs.importers.reading import found_in, read_bytes
@@ -17,6 +21,7 @@ from workbench.runs.importers.record import Found
 from workbench.runs.importers.standing import Standing
 
 SOURCE = {"file": "results", "form": "a form", "sha256": "0"}
+MOMENT = "2026-11-30T00:00:00Z"
 LLAMA_BENCH = ("llama-bench.json", "llama-bench.jsonl", "llama-bench.csv", "llama-bench.sql", "llama-bench.md")
 BATCHED = ("batched-bench.jsonl", "batched-bench.txt")
 
@@ -131,8 +136,73 @@ def test_a_log_of_both_streams_gives_its_results_once_from_the_form_that_says_mo
     assert len(both.records) == 6
 
 
-def test_utf_16_as_powershell_redirects_it_is_read() -> None:
-    assert len(found_in(recording("llama-bench.md").encode("utf-16"), "results").records) == 6
+WRITTEN: dict[str, Callable[[str], bytes]] = {
+    "UTF-16 as PowerShell redirects it": lambda text: text.encode("utf-16"),
+    "UTF-16 without its mark": lambda text: text.encode("utf-16-le"),
+    "UTF-16 the other way round": lambda text: text.encode("utf-16-be"),
+    "UTF-32": lambda text: text.encode("utf-32"),
+    "a mark before UTF-8": lambda text: text.encode("utf-8-sig"),
+    "ends of lines of Windows": lambda text: text.replace("\n", "\r\n").encode(),
+    "ends of lines of a terminal": lambda text: text.replace("\n", "\r").encode(),
+    "colours": lambda text: text.replace("\n", "\x1b[0m\n\x1b[1;32m").encode(),
+    "gzip": lambda text: gzip.compress(text.encode()),
+    "gzip in two parts": lambda text: gzip.compress(text[:999].encode()) + gzip.compress(text[999:].encode()),
+    "gzip of UTF-16": lambda text: gzip.compress(text.encode("utf-16")),
+}
+
+
+@pytest.mark.parametrize("written", WRITTEN)
+@pytest.mark.parametrize("name", LLAMA_BENCH + BATCHED)
+def test_a_file_is_read_however_it_was_encoded_or_packed(name: str, written: str) -> None:
+    text = recording(name)
+    if written == "gzip in two parts" and len(text) < 1000:
+        text += "\n" * 1000
+    again = found_in(WRITTEN[written](text), "results")
+    assert [each.values for each in again.records] == [each.values for each in found(text).records]
+    assert again.notes == []
+
+
+def test_of_a_packed_file_that_is_cut_or_damaged_what_unpacks_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "".join(recording("llama-bench.jsonl").replace("2026-11", f"20{y}-11") for y in range(10, 60))
+    packed = gzip.compress(text.encode())
+    for data in (packed[: len(packed) // 2], packed[: len(packed) // 2] + b"\xff" * 400):
+        cut = found_in(data, "results")
+        assert 6 < len(cut.records) < 300
+        assert any("cut short or damaged" in note for note in cut.notes)
+    with pytest.raises(ImportRefused, match="packed file is cut short"):
+        found_in(packed[:40], "results")
+    monkeypatch.setattr(plain_text, "MOST_BYTES", 5000)
+    limited = found_in(gzip.compress(text.encode()), "results")
+    assert len(limited.records) == 5
+    assert any("only the first 0 MiB of what it packs" in note for note in limited.notes)
+
+
+@pytest.mark.parametrize("name", LLAMA_BENCH + BATCHED)
+def test_results_that_stand_in_a_file_twice_are_taken_once_and_told(name: str) -> None:
+    twice = found(recording(name) + "\n" + recording(name))
+    once = found(recording(name)).records
+    assert [each.values for each in twice.records] == [each.values for each in once]
+    assert any(f"{len(once)} results are left out: it stands in the file before" in note for note in twice.notes)
+
+
+def test_a_second_heading_with_other_columns_in_another_order_is_taken() -> None:
+    more = "n_gen,n_prompt,avg_ts,model_type\n128,0,33.2,llama 7B Q4_0\n"
+    both = found(recording("llama-bench.csv") + more)
+    assert (len(both.records), both.notes) == (7, [])
+    assert both.records[-1].values == {
+        "n_gen": "128",
+        "n_prompt": "0",
+        "avg_ts": "33.2",
+        "model_type": "llama 7B Q4_0",
+    }
+
+
+def test_what_a_spreadsheet_makes_of_csv_is_read() -> None:
+    saved = ";n_prompt;n_gen;avg_ts;n_threads\n0;512;0;278,855;2\n1;0;128;1,5;2\n"
+    assert [each.values for each in found(saved).records] == [
+        {"n_prompt": "512", "n_gen": "0", "avg_ts": "278.855", "n_threads": "2"},
+        {"n_prompt": "0", "n_gen": "128", "avg_ts": "1.5", "n_threads": "2"},
+    ]
 
 
 def test_no_more_results_are_taken_than_memory_is_meant_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,12 +214,26 @@ def test_no_more_results_are_taken_than_memory_is_meant_for(monkeypatch: pytest.
 
 
 def test_what_is_no_file_of_results_is_refused_in_a_sentence(tmp_path: Path) -> None:
-    empty = tmp_path / "empty"
-    empty.write_bytes(b" \n")
-    for path, words in ((tmp_path, "is a folder"), (tmp_path / "none", "no file"), (empty, "is empty")):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for path, words in (
+        (tmp_path, "is a folder"),
+        (tmp_path / "none", "no file"),
+        (pipe, "not an ordinary file"),
+        (Path(os.devnull), "not an ordinary file"),
+    ):
         with pytest.raises(ImportRefused, match=words):
             read_bytes(path)
-    for data, words in ((b"\0\1\2", "binary"), (b"root:x:0:0", "holds no results"), (b'{"a": [1', "holds no results")):
+    for data, words in (
+        (b"", "is empty"),
+        (b" \r\n", "is empty"),
+        (b"\xff\xfe", "is empty"),
+        (b"\xef\xbb\xbf", "is empty"),
+        (gzip.compress(b""), "is empty"),
+        (b"\0\1\2", "binary"),
+        (b"root:x:0:0", "holds no results"),
+        (b'{"a": [1', "holds no results"),
+    ):
         with pytest.raises(ImportRefused, match=words):
             found_in(data, "results")
 
@@ -157,7 +241,7 @@ def test_what_is_no_file_of_results_is_refused_in_a_sentence(tmp_path: Path) -> 
 def take_in(data: bytes) -> None:
     """Read it into rows, or be refused in the one way."""
     with suppress(ImportRefused):
-        runs_of(found_in(data, "results"), Standing(), SOURCE)
+        runs_of(found_in(data, "results"), Standing(), SOURCE, MOMENT)
 
 
 @settings(max_examples=150, deadline=None)

@@ -24,7 +24,7 @@ def batched_bench_labels(values: Mapping[str, Any]) -> Labels:
     return Labels(
         tool=TOOL,
         threads=int(threads) if threads.isdecimal() and 0 < int(threads) < MOST_SEQUENCES else None,
-        settings=tuple((name, word(value)) for name, value in values.items() if name not in MEASURED),
+        settings=tuple(sorted((name, word(value)) for name, value in values.items() if name not in MEASURED)),
     )
 
 

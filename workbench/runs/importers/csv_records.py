@@ -1,11 +1,15 @@
 """Results written as CSV under a line of column names, among whatever else stands in the file."""
 
 import csv
+import re
 from collections.abc import Callable, Sequence
 
 from workbench.runs.importers.record import Found, Record, by_name, left_out, word
 
 DELIMITERS = (",", ";", "\t")
+_MAY_HEAD = re.compile(r"n_prompt|n_gen|avg_ns|avg_ts|t_tg")
+"""One of these is in every heading, and in hardly any line of values: looking closer takes long."""
+_DECIMAL_COMMA = re.compile(r"(-?[0-9]+),([0-9]+)")
 
 
 def csv_records(text: str, is_heading: Callable[[Sequence[str]], bool]) -> Found:
@@ -21,7 +25,7 @@ def csv_records(text: str, is_heading: Callable[[Sequence[str]], bool]) -> Found
             break
         if not line.strip():
             continue
-        if names is None or names[0] in line:
+        if names is None or _MAY_HEAD.search(line) is not None:
             headed = next((each for each in DELIMITERS if is_heading(_cells(line, each))), None)
             if headed is not None:
                 names, delimiter = [name.strip().lower() for name in _cells(line, headed)], headed
@@ -34,11 +38,14 @@ def csv_records(text: str, is_heading: Callable[[Sequence[str]], bool]) -> Found
         if len(cells) < len(names):
             cut += 1
             cells = cells[:-1]
+        if delimiter == ";":
+            # Spreadsheets put semicolons between values where a comma begins decimals.
+            cells = [_DECIMAL_COMMA.sub(r"\1.\2", cell) if _DECIMAL_COMMA.fullmatch(cell) else cell for cell in cells]
         found.records.append(Record(number, by_name(names, cells)))
     if cut:
         found.notes.append(f"{cut:,} {'line is' if cut == 1 else 'lines are'} cut short: what is there is taken")
     if stray and found.records:
-        found.notes.append(left_out(stray, "line", f"is no result, as in {example!r}"))
+        found.notes.append(left_out(stray, "line", f"no result, as in {example!r}"))
     return found
 
 

@@ -1,6 +1,5 @@
 """Importing a file of another tool's results: one run for each set of settings in it, kept whole or not at all."""
 
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -67,19 +66,48 @@ def import_file(store: Store, path: Path, under: Standing, *, again: bool = Fals
     Raises ImportRefused where the file can't be read or holds no results, StoreError where the store can't be written.
     """
     data, is_longer = read_bytes(path)
-    digest = hashlib.sha256(data).hexdigest()
-    already = tuple(run for run in store.runs() if _source(run).get("sha256") == digest)
-    if already and not again:
-        return Imported((), already=already)
     name = word(path.name)
     found = found_in(data, name)
+    digest = found.digest
+    before = [run for run in store.runs() if _source(run)]
+    already = tuple(run for run in before if _source(run).get("sha256") == digest)
+    if already and not again:
+        return Imported((), already=already)
     if is_longer:
         found.notes.append(f"only the first {len(data) >> 20} MiB are read: split the file for the rest")
     source = {"file": name, "form": found.form, "sha256": digest}
-    kept = runs_of(found, under, source)
+    moment = now()
+    kept = runs_of(found, under, source, moment)
+    if not again:
+        found.notes += _known(store, before, kept, moment)
     store.add_finished_runs(kept)
     failures = tuple(row.status for _, rows in kept for row, _ in rows if row.status != "ok")
     return Imported(tuple(replace(run, rows=len(rows)) for run, rows in kept), tuple(found.notes), failures=failures)
+
+
+def _known(
+    store: Store, before: Sequence[Run], kept: Sequence[tuple[Run, Sequence[SampledRow]]], moment: str
+) -> Iterator[str]:
+    """In words how many of the rows were imported before, by the moment and the point of each: a log that has grown.
+
+    Rows whose file has no moments have that of the import, and can't be known again.
+    """
+    moments = {
+        (row.started_at, row.prompt_tokens, row.context_tokens, row.new_tokens, row.batch)
+        for run, rows in kept
+        for row, _ in rows
+        if row.started_at != moment
+    }
+    for run in before:
+        known = sum(
+            (row.started_at, row.prompt_tokens, row.context_tokens, row.new_tokens, row.batch) in moments
+            for row in store.rows(run.run_id)
+        )
+        if known:
+            yield (
+                f"{known:,} of its rows {'is' if known == 1 else 'are'} in {run.run_id} already, from "
+                f"{_source(run).get('file')}: they are now there twice"
+            )
 
 
 def _source(run: Run) -> Mapping[str, Any]:
@@ -87,8 +115,13 @@ def _source(run: Run) -> Mapping[str, Any]:
     return source if isinstance(source, Mapping) else {}
 
 
-def runs_of(found: Found, under: Standing, source: Mapping[str, str]) -> list[tuple[Run, list[SampledRow]]]:
-    """The runs and rows of what was found; what is left out joins its notes. Raises ImportRefused where nothing is."""
+def runs_of(
+    found: Found, under: Standing, source: Mapping[str, str], moment: str
+) -> list[tuple[Run, list[SampledRow]]]:
+    """The runs and rows of what was found, as imported at a moment; what is left out joins its notes.
+
+    Raises ImportRefused where nothing is.
+    """
     groups = _grouped(found)
     if not groups:
         raise ImportRefused(
@@ -99,7 +132,6 @@ def runs_of(found: Found, under: Standing, source: Mapping[str, str]) -> list[tu
     while len(names) < len(groups):
         names.add(new_run_id())
     differing = _differing([points[0].labels for points in groups])
-    moment = now()
     return [
         _run(run_id, points, under, source, said, moment)
         for run_id, points, said in zip(sorted(names), groups, differing, strict=True)
@@ -134,7 +166,9 @@ def _grouped(found: Found) -> list[list[ImportedPoint]]:
             continue
         groups.setdefault((id(labels), 0 if is_request else point.steps), []).append(point)
     if untold:
-        found.notes.append(left_out(len(untold), "result", f"doesn't say what was measured (line {untold[0].line:,})"))
+        found.notes.append(
+            left_out(len(untold), "result", f"it doesn't say what was measured (line {untold[0].line:,})")
+        )
     if len(groups) > MOST_RUNS:
         raise ImportRefused(
             f"The file holds {len(groups):,} different sets of settings, each of which would be a run; {MOST_RUNS:,} "

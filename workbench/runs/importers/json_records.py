@@ -32,7 +32,7 @@ def json_records(text: str, is_result: Callable[[Mapping[str, Any]], bool]) -> F
             stray = _outside(text[end : following if following >= 0 else len(text)])
         place = following
     if cut:
-        found.notes.append(left_out(cut, "result", "can't be read as JSON, or was cut short"))
+        found.notes.append(left_out(cut, "result", "not readable as JSON, or cut short"))
     if stray:
         found.notes.append(f"text that is no result was passed over, as in {stray!r}")
     return found

@@ -4,7 +4,7 @@ Columns are taken by name, of this year's version and of those since 2023. Sourc
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from statistics import fmean
 from typing import Any
@@ -75,12 +75,10 @@ def llama_bench_point(record: Record, labels: Labels) -> ImportedPoint | None:
 
 def _times(values: Mapping[str, Any], tokens: int) -> tuple[Times, list[str]]:
     """The times of a test of so many tokens, its spread never from the file; raises NotAFigure for what can't be."""
-    samples = [above_zero(ns, "a sample in samples_ns") / 1e9 for ns in _list(values.get("samples_ns"))] or [
-        tokens / above_zero(rate, "a sample in samples_ts") for rate in _list(values.get("samples_ts"))
-    ]
-    avg_ns, avg_ts = amount(values, "avg_ns"), amount(values, "avg_ts")
-    told = [] if avg_ns is None else [avg_ns / 1e9]
-    told += [] if avg_ts is None else [tokens / avg_ts]
+    by_time = [above_zero(ns, "a sample in samples_ns") / 1e9 for ns in _list(values.get("samples_ns"))]
+    by_rate = [tokens / above_zero(rate, "a sample in samples_ts") for rate in _list(values.get("samples_ts"))]
+    samples = by_time or by_rate
+    told, doubts = _means(values, tokens, samples)
     if not samples and not told:
         raise NotAFigure("the file has neither its time nor its rate: avg_ns, avg_ts and samples_ns are missing")
     for seconds in (*samples, *told):
@@ -90,9 +88,35 @@ def _times(values: Mapping[str, Any], tokens: int) -> tuple[Times, list[str]]:
         raise NotAFigure(f"its time says {told[0]:.4g} s and its rate {told[1]:.4g} s")
     if not samples:
         return Times(mean_s=told[0]), ["a mean, as the file has no samples: its spread isn't known"]
-    if avg_ns is not None and differs(fmean(samples), told[0], MEAN_SHARE):
-        return Times(tuple(samples)), ["the file's own mean is not that of its samples, which are taken"]
-    return Times(tuple(samples)), []
+    if by_time and by_rate and _differ(by_time, by_rate):
+        doubts.append("samples_ts are not the rates of samples_ns, which are taken")
+    return Times(tuple(samples)), doubts
+
+
+def _means(values: Mapping[str, Any], tokens: int, samples: Sequence[float]) -> tuple[list[float], list[str]]:
+    """The file's own mean times, and why they are doubted; one that is no figure matters only without samples."""
+    told, doubts = [], []
+    for name in ("avg_ns", "avg_ts"):
+        try:
+            mean = amount(values, name)
+        except NotAFigure as error:
+            if not samples:
+                raise
+            doubts.append(f"{error}; the samples are taken")
+            continue
+        if mean is None:
+            continue
+        is_time = name == "avg_ns"
+        told.append(mean / 1e9 if is_time else tokens / mean)
+        # A mean of rates is not the rate of a mean.
+        own = [s * 1e9 for s in samples] if is_time else [tokens / s for s in samples]
+        if own and differs(fmean(own), mean, MEAN_SHARE):
+            doubts.append(f"{name} is not the mean of the file's samples, which are taken")
+    return told, doubts
+
+
+def _differ(one: Sequence[float], other: Sequence[float]) -> bool:
+    return len(one) != len(other) or any(differs(a, b, MEAN_SHARE) for a, b in zip(one, other, strict=True))
 
 
 def _list(value: Any) -> list[Any]:
@@ -119,7 +143,7 @@ def llama_bench_labels(values: Mapping[str, Any]) -> Labels:
         machine=" · ".join(filter(None, machine)),
         parameters=_whole(values, "model_n_params", 1 << 62),
         weight_bytes=_whole(values, "model_size", 1 << 62),
-        settings=tuple((name, word(value)) for name, value in values.items() if _is_setting(name)),
+        settings=tuple(sorted((name, word(value)) for name, value in values.items() if _is_setting(name))),
         remarks=tuple(_remarks(values, device)),
     )
 

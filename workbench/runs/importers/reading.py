@@ -8,11 +8,11 @@ from workbench.errors import ImportRefused
 from workbench.paths import expanded
 from workbench.runs.importers.csv_records import csv_records
 from workbench.runs.importers.json_records import json_records
-from workbench.runs.importers.record import MOST_RECORDS, Found
+from workbench.runs.importers.plain_text import MOST_BYTES, plain_text
+from workbench.runs.importers.record import MOST_RECORDS, Found, Record, left_out
 from workbench.runs.importers.sql_records import sql_records
 from workbench.runs.importers.table_records import table_records
 
-MOST_BYTES = 64 << 20
 EXPECTED = "what llama-bench writes (csv, json, jsonl, md or sql) or llama-batched-bench (its table or jsonl)"
 _KNOWN = frozenset({"n_prompt", "n_gen", "avg_ns", "avg_ts", "model_filename", "n_threads", "pp", "tg", "pl", "t_tg"})
 LEAST_KNOWN = 3
@@ -34,8 +34,6 @@ def read_bytes(path: Path) -> tuple[bytes, bool]:
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise ImportRefused(f"{path} can't be read: {reason}. Check the path and its permissions.") from error
-    if not data.strip():
-        raise ImportRefused(f"{path} is empty. Expected is {EXPECTED}.")
     return data[:MOST_BYTES], len(data) > MOST_BYTES
 
 
@@ -44,7 +42,7 @@ def found_in(data: bytes, name: str) -> Found:
 
     Raises ImportRefused where there are none.
     """
-    text = _text(data, name)
+    text, notes = plain_text(data, name, EXPECTED)
     # A log of both streams may hold the same results twice: what says most of them comes first.
     readers: tuple[Callable[[], Found], ...] = (
         lambda: json_records(text, _is_result),
@@ -58,18 +56,28 @@ def found_in(data: bytes, name: str) -> Found:
         if found.records:
             if found.is_full:
                 found.notes.append(f"only the first {MOST_RECORDS:,} results are taken: split the file for the others")
+            _take_once(found)
+            found.notes += notes
             return found
         cut_only = cut_only or (found if found.notes else None)
-    cut = f" ({cut_only.notes[0]})" if cut_only is not None else ""
+    why = [*notes, *(cut_only.notes[:1] if cut_only is not None else ())]
+    cut = f" ({'; '.join(why)})" if why else ""
     raise ImportRefused(f"{name} holds no results that can be read{cut}. Expected is {EXPECTED}.")
 
 
-def _text(data: bytes, name: str) -> str:
-    # PowerShell writes what it redirects in UTF-16.
-    wide = data.startswith((b"\xff\xfe", b"\xfe\xff"))
-    if not wide and b"\0" in data[: 1 << 16]:
-        raise ImportRefused(f"{name} is binary, no text. Expected is {EXPECTED}.")
-    return data.decode("utf-16" if wide else "utf-8-sig", "replace").replace("\r\n", "\n")
+def _take_once(found: Found) -> None:
+    """Leave out results that are there before, to the last figure: a log that was kept twice, or joined to itself."""
+    seen: set[str] = set()
+    once: list[Record] = []
+    for record in found.records:
+        said = record.said
+        if said not in seen:
+            seen.add(said)
+            once.append(record)
+    repeated = len(found.records) - len(once)
+    if repeated:
+        found.records[:] = once
+        found.notes.append(left_out(repeated, "result", "it stands in the file before, with the same figures"))
 
 
 def _is_result(values: Mapping[str, Any]) -> bool:

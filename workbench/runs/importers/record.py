@@ -1,5 +1,6 @@
 """A record of another tool's results: its values by column name, as text or as JSON had them, and how to trust them."""
 
+import hashlib
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -10,6 +11,8 @@ LONGEST_WORD = 120
 MOST_TOKENS = 1_000_000_000
 """Of a prompt, an answer or a context: no model holds as many."""
 MOST_RECORDS = 100_000
+_UNNAMED = frozenset({"", "unnamed: 0"})
+"""What stands over the numbers that pandas gives to rows: no setting, or each row would be a run of its own."""
 _WHOLE = re.compile(r"[+-]?[0-9]{1,18}(\.0+)?")
 
 
@@ -24,6 +27,11 @@ class Record:
     line: int
     values: Mapping[str, Any]
 
+    @property
+    def said(self) -> str:
+        """All of it as text, by which the same result is known again."""
+        return repr(self.values)
+
 
 @dataclass
 class Found:
@@ -32,6 +40,14 @@ class Found:
     form: str
     records: list[Record] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+
+    @property
+    def digest(self) -> str:
+        """Of the results alone: the same ones are known again under other line ends, packed, or among other lines."""
+        digest = hashlib.sha256()
+        for record in self.records:
+            digest.update(record.said.encode("utf-8", "surrogatepass"))
+        return digest.hexdigest()
 
     @property
     def is_full(self) -> bool:
@@ -96,14 +112,14 @@ def line_counter(text: str) -> Callable[[int], int]:
 
 
 def by_name(names: Sequence[str], values: Sequence[Any]) -> dict[str, Any]:
-    """Values under the names of their columns; names without a value are left out."""
+    """Values under the names of their columns; names without a value are left out, and values without a name."""
     if len(values) == len(names) + 1 and "cuda" in names and "opencl" not in names:
         # llama-bench of autumn 2023 wrote a value of opencl without naming the column. Source: its own README.
         place = list(names).index("cuda") + 1
         names = [*names[:place], "opencl", *names[place:]]
-    return dict(zip(names, values, strict=False))
+    return {name: value for name, value in zip(names, values, strict=False) if name not in _UNNAMED}
 
 
 def left_out(count: int, what: str, why: str) -> str:
     """How many of something were left out, and why, in words."""
-    return f"1 {what} {why}, and is left out" if count == 1 else f"{count:,} {what}s {why}, and are left out"
+    return f"1 {what} is left out: {why}" if count == 1 else f"{count:,} {what}s are left out: {why}"

@@ -33,7 +33,7 @@ def sql_records(text: str) -> Found:
             following = _NEXT.match(text, end)
             place = following.end() if following is not None else None
     if cut:
-        found.notes.append(left_out(cut, "statement", "is cut short or can't be read"))
+        found.notes.append(left_out(cut, "statement", "cut short or not readable"))
     return found
 
 

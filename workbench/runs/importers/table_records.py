@@ -21,6 +21,7 @@ _SHORT_NAMES = {
     "nkvo": "no_kv_offload",
     "fa": "flash_attn",
     "mmap": "use_mmap",
+    "dio": "use_direct_io",
     "mmq": "mul_mat_q",
     "lm": "load_mode",
     "embd": "embeddings",
@@ -77,9 +78,9 @@ def table_records(text: str) -> Found:
         else:
             found.records.append(Record(number, settings | _values(names, _cells(bare))))
     if cut:
-        found.notes.append(left_out(cut, "line", "of the table is cut short"))
+        found.notes.append(left_out(cut, "line", "cut short"))
     if stray and found.records:
-        found.notes.append(left_out(stray, "line", f"is no result, as in {example!r}"))
+        found.notes.append(left_out(stray, "line", f"no result, as in {example!r}"))
     return found
 
 
@@ -104,7 +105,8 @@ def _values(names: Sequence[str], cells: Sequence[str]) -> dict[str, Any]:
         if test is not None:
             values |= {"n_prompt": test[1] or "0", "n_gen": test[2] or "0", "n_depth": test[3] or "0"}
     if "t/s" in values:
-        values["avg_ts"] = values.pop("t/s").partition("±")[0].partition("+/-")[0].rstrip("\xc2 ").strip()
+        mean, _, spread = values.pop("t/s").replace("+/-", "±").partition("±")
+        values |= {"avg_ts": mean.rstrip("\xc2 ").strip(), "stddev_ts": spread.strip()}
     if (size := _SIZE.fullmatch(values.pop("size", ""))) is not None:
         values["model_size"] = _times(size[1], 1024 ** (1 + "KMGT".index(size[2])))
     if (parameters := _PARAMETERS.fullmatch(values.pop("params", ""))) is not None:
