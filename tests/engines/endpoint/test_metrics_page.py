@@ -5,8 +5,13 @@ import pytest
 from tests.engines.endpoint.metrics_pages import SGLANG, TGI, VLLM, page
 from workbench.engines.endpoint.metrics_page import read_metrics_page, times_between
 
+BEHIND_RAY = VLLM.replace("vllm:", "ray_vllm_")
+"""As Ray names them, whose Prometheus client takes no colons."""
+WITHOUT_PHASES = "".join(line for line in VLLM.splitlines(keepends=True) if "request_prefill" not in line)
+"""Earlier versions have no histogram of prefill."""
 
-@pytest.mark.parametrize("form", [VLLM, SGLANG, TGI])
+
+@pytest.mark.parametrize("form", [VLLM, SGLANG, TGI, BEHIND_RAY, SGLANG.replace(":", "_"), WITHOUT_PHASES])
 def test_the_phases_of_one_request_are_told_apart(form: str) -> None:
     before, after = (read_metrics_page(page(form, requests)) for requests in (7, 8))
     found = times_between(before, after, 1)

@@ -1,11 +1,14 @@
 """llama-bench and llama-batched-bench, played by a script that prints what they printed for a real file."""
 
 import json
+import os
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.models_on_disk import smollm2_gguf
@@ -14,12 +17,13 @@ from workbench.engines.engine import load_engine
 from workbench.errors import SettingsError
 from workbench.experiments.batch import batch_sweep
 from workbench.experiments.engine_settings import LlamaCppSettings
-from workbench.experiments.events import PointFailed, RowMeasured
+from workbench.experiments.events import Finished, PointFailed, RowMeasured
 from workbench.experiments.prefill_decode import sweep
 from workbench.experiments.settings import BatchSettings, SweepSettings
 from workbench.experiments.window import TimedWindow
 from workbench.runner import CancelToken
 from workbench.runs.row import Row
+from workbench.runs.run import RunStatus
 
 PREFILL = (
     '{"build_commit": "b3e1f0a", "build_number": 7001, "cpu_info": "AMD EPYC", "gpu_info": "", "backends": "CPU", '
@@ -62,6 +66,34 @@ else:
     rates = [n * 1e9 / ns for ns in record["samples_ns"]]
     record.update(n_prompt=n, samples_ts=rates, avg_ts=n * 1e9 / record["avg_ns"])
 print(json.dumps(record))
+"""
+
+
+FAULTY = """#!{python}
+import os, pathlib, signal, subprocess, sys, time
+asked = dict(zip(sys.argv[1::2], sys.argv[2::2]))
+folder = pathlib.Path(__file__).parent
+n = asked.get("-p") if asked.get("-p", "0") != "0" else asked.get("-d", asked.get("-npl"))
+fault = {faults!r}.get(n)
+if fault == "hangs":
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    (folder / "hanging").write_text(f"{{os.getpid()}} {{child.pid}}")
+    (folder / "hanging").rename(folder / "hangs")
+    time.sleep(600)
+if fault == "half":
+    print('{{"n_prompt": 16, "n_gen": 0, "avg_ns": 557318')
+    print("ggml: out of memory", file=sys.stderr)
+    raise SystemExit(1)
+if fault == "dies":
+    print("loading", file=sys.stderr)
+    sys.stderr.flush()
+    os.kill(os.getpid(), signal.SIGKILL)
+if fault == "rubbish":
+    sys.stdout.buffer.write(bytes(range(256)) * 3)
+    raise SystemExit(0)
+if fault == "much":
+    sys.stderr.write("warning: " * 20000)
+os.execv(str(folder / "sound" / pathlib.Path(__file__).name), sys.argv)
 """
 
 
@@ -111,6 +143,59 @@ def test_a_point_that_fails_is_a_row_with_the_program_s_own_words(programs: Path
     assert "exit code 1: main: error: failed to create context" in found[0].status
     assert "printed no result" in found[1].status
     assert found[2].status == "ok"
+
+
+def faulty(programs: Path, faults: Mapping[str, str]) -> Path:
+    """The programs in a folder where some points go wrong."""
+    sound = programs / "sound"
+    sound.mkdir()
+    for name in ("llama-bench", "llama-batched-bench"):
+        (programs / name).rename(sound / name)
+        (programs / name).write_text(FAULTY.format(python=sys.executable, faults=dict(faults)))
+        (programs / name).chmod(0o755)
+    return programs
+
+
+def test_each_way_a_program_goes_wrong_is_a_row_with_its_reason_and_the_others_are_kept(programs: Path) -> None:
+    faults = {"20": "half", "21": "dies", "22": "rubbish", "23": "much"}
+    folder = faulty(programs, faults)
+    found = rows(sweep(settings(folder, [16, 20, 21, 22, 23]), load_engine, TimedWindow())(CancelToken()))
+    reasons = {row.prompt_tokens: row.status for row in found}
+    assert reasons[20] == "failed: llama-bench ended with exit code 1: ggml: out of memory"
+    assert reasons[21] == "failed: llama-bench was ended by signal 9: loading"
+    assert reasons[22].startswith("failed: llama-bench printed no result")
+    assert reasons[22].isprintable()
+    assert (reasons[16], reasons[23]) == ("ok", "ok")
+
+
+@pytest.mark.parametrize("is_batch", [False, True])
+def test_a_program_that_hangs_is_ended_with_all_it_started_when_the_run_is(programs: Path, is_batch: bool) -> None:
+    folder = faulty(programs, {"24": "hangs"})
+    asked = settings(folder, [16, 24])
+    several = BatchSettings(
+        model=asked.model, engine=asked.engine, llama_cpp=asked.llama_cpp, contexts=(64,), batches=(1, 24), steps=16
+    )
+    cancel = CancelToken()
+    stopping = threading.Thread(target=lambda: (appears(folder / "hangs"), cancel.cancel()))
+    stopping.start()
+    if is_batch:
+        seen = list(batch_sweep(replace(several, repeats=1), load_engine, TimedWindow())(cancel))
+    else:
+        seen = list(sweep(asked, load_engine, TimedWindow())(cancel))
+    stopping.join()
+    assert [row.status for row in rows(seen)] == ["ok"]
+    finished = seen[-1]
+    assert isinstance(finished, Finished)
+    assert finished.status is RunStatus.INTERRUPTED
+    left = [psutil.Process(int(pid)) for pid in (folder / "hangs").read_text().split() if psutil.pid_exists(int(pid))]
+    _, alive = psutil.wait_procs(left, timeout=10)
+    assert alive == []
+
+
+def appears(path: Path) -> None:
+    """Wait for a file that another process makes."""
+    while not path.exists():
+        os.sched_yield()
 
 
 def test_several_sequences_are_timed_by_its_sister(programs: Path) -> None:

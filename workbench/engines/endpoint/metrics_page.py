@@ -1,7 +1,8 @@
 """What a server's metrics page says of its requests: sums of seconds by phase, from which two pages give the means.
 
 Sources: vLLM, docs/design/metrics; SGLang, docs/references/production_metrics; text-generation-inference,
-docs/reference/metrics; llama.cpp, tools/server/README (its page has totals of both phases, and no queue).
+docs/reference/metrics; llama.cpp, tools/server/README (its page has totals of both phases, and no queue). Behind Ray a
+name has ray_ before it, and its colon is an underscore.
 """
 
 import re
@@ -12,6 +13,7 @@ from workbench.engines.endpoint.answer import ServerTimes
 
 _SAMPLE = re.compile(r"^([A-Za-z_:][\w:]*)(\{[^}]*\})?\s+(\S+)")
 _METHOD = re.compile(r'[{,]\s*method="(\w+)"')
+_BEFORE = "ray_"
 
 
 @dataclass(frozen=True)
@@ -28,16 +30,16 @@ class _Names:
 
 
 VLLM = _Names(
-    "vllm:request_queue_time_seconds",
-    "vllm:request_prefill_time_seconds",
-    "vllm:request_decode_time_seconds",
-    "vllm:time_to_first_token_seconds",
-    "vllm:e2e_request_latency_seconds",
+    "vllm_request_queue_time_seconds",
+    "vllm_request_prefill_time_seconds",
+    "vllm_request_decode_time_seconds",
+    "vllm_time_to_first_token_seconds",
+    "vllm_e2e_request_latency_seconds",
 )
 SGLANG = _Names(
-    queue="sglang:queue_time_seconds",
-    first_token="sglang:time_to_first_token_seconds",
-    whole="sglang:e2e_request_latency_seconds",
+    queue="sglang_queue_time_seconds",
+    first_token="sglang_time_to_first_token_seconds",
+    whole="sglang_e2e_request_latency_seconds",
 )
 TGI = _Names(queue="tgi_request_queue_duration", whole="tgi_request_duration", passes="tgi_batch_inference_duration")
 KNOWN = (VLLM, SGLANG, TGI)
@@ -69,11 +71,12 @@ def _samples(text: str) -> Iterator[tuple[str, float]]:
                 value = float(found[3])
             except ValueError:
                 continue
+            name = found[1].removeprefix(_BEFORE).replace(":", "_")
             # A bucket counts what others count too.
-            if not found[1].endswith("_bucket"):
-                yield found[1], value
+            if not name.endswith("_bucket"):
+                yield name, value
                 if (method := _METHOD.search(found[2] or "")) is not None:
-                    yield f"{found[1]} {method[1]}", value
+                    yield f"{name} {method[1]}", value
 
 
 def times_between(before: MetricsPage, after: MetricsPage, requests: int) -> ServerTimes | None:

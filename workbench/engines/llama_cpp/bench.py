@@ -2,6 +2,7 @@
 
 import logging
 import os
+import signal
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
@@ -160,9 +161,10 @@ class LlamaBench(TimedOnly):
                     out, errors = process.communicate(timeout=LOOK_S)
                     return out.decode("utf-8", "replace"), errors.decode("utf-8", "replace"), process.returncode
         finally:
-            if process.poll() is None:
-                process.kill()
-                process.wait(STOP_S)
+            # With all that it started: it may be a script around the program.
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait(STOP_S)
 
     def _take_version(self, labels: Labels) -> None:
         if labels.version:
@@ -188,7 +190,8 @@ def _checked(point: ImportedPoint | None) -> ImportedPoint:
 
 def _reason(program: str, words: str, code: int) -> str:
     """Why there is no result: the last thing the program said."""
-    last = next((line.strip() for line in reversed(words.splitlines()) if line.strip()), "")
+    plain = ("".join(c if c.isprintable() else " " for c in line).strip() for line in reversed(words.splitlines()))
+    last = next(filter(None, plain), "")
     ended = f"{program} was ended by signal {-code}" if code < 0 else f"{program} ended with exit code {code}"
     if not code:
         ended = f"{program} printed no result"
