@@ -91,7 +91,7 @@ def test_prefill_in_passes_and_padding_change_no_logits(tmp_path: Path, monkeypa
         seen.append((named["input_ids"], out.logits[:, -1]))
         return out
 
-    monkeypatch.setattr("workbench.engines.torch_engine.pass_columns", lambda *_: 2)
+    monkeypatch.setattr("workbench.engines.timed_passes.pass_columns", lambda *_: 2)
     monkeypatch.setattr(model._network, "forward", record)
     model.batch(lengths, steps, seed=1, cancel=CancelToken())
     ids = torch.cat([given for given, _ in seen], dim=1)
@@ -150,7 +150,7 @@ def test_a_gate_that_gives_scores_is_counted_by_the_largest() -> None:
 def test_steps_of_a_synthetic_mixture_are_given_tokens_of_their_own(tmp_path: Path, drawn: bool) -> None:
     """One that chooses the same token over and over would find that token's experts in a cache."""
     model = tiny(tmp_path, MIXTURE)
-    model._drawn = drawn
+    model._passes._drawn = drawn
     given: list[list[int]] = []
     model._network.register_forward_pre_hook(
         lambda _, __, named: given.append(named["input_ids"].flatten().tolist()), with_kwargs=True

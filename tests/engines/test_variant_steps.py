@@ -42,12 +42,12 @@ def test_a_step_of_packed_weights_reads_a_byte_of_each_and_the_scales() -> None:
 
 def test_a_preallocated_cache_is_kept_for_requests_of_one_length_and_begins_each_empty(tmp_path: Path) -> None:
     model = tiny(tmp_path)
-    model._steps = VariantSteps(model._network, Variant(cache=Cache.PREALLOCATED))
+    model._passes._steps = VariantSteps(model._network, Variant(cache=Cache.PREALLOCATED))
     caches = []
     for prompt in (5, 5, 7):
         model.prepare(prompt, 1)
         assert model.request(4, CancelToken()).steps == 3
-        caches.append(model._steps.cache)
+        caches.append(model._passes._steps.cache)
     assert caches[0] is caches[1]
     assert caches[1] is not caches[2]
     assert len(model.batch((6, 4), 2, 1, CancelToken()).step_s) == 2

@@ -1,7 +1,6 @@
 """The torch engine: transformers models, each request timed in its two phases."""
 
 import gc
-import inspect
 import logging
 import time
 from collections.abc import Callable, Sequence
@@ -23,14 +22,12 @@ from workbench.engines.device import (
 )
 from workbench.engines.dissection import Pass, PassDissection
 from workbench.engines.engine import BatchTiming, BoxRates, EngineLabels, PointError, RequestTiming
-from workbench.engines.experts_touched import counted_experts
 from workbench.engines.loading import is_out_of_memory, load_model
 from workbench.engines.second_memory import is_elsewhere, slow_memory
+from workbench.engines.timed_passes import TimedPasses, cache_of
 from workbench.engines.variant_network import apply_variant, held_bytes, is_packed, packed_weights
 from workbench.engines.variant_run import Plain, Sequences, TorchVariant, bytes_needed
-from workbench.engines.variant_steps import VariantSteps
 from workbench.errors import SettingsError
-from workbench.experiments.batch_plan import pass_columns
 from workbench.experiments.gap.floors import SlowMemory
 from workbench.experiments.gap.levers import without_compiler
 from workbench.experiments.gap.parts import Dissection
@@ -45,12 +42,8 @@ from workbench.runner import CancelToken
 
 log = logging.getLogger(__name__)
 ENGINE = "transformers"
-CACHE_NAMES = ("cache", "past_key_values", "cache_params")
-"""What transformers calls the cache: since 5.24, before it, and in state-space models."""
 MOST_HELD_BACK = 256_000_000
 """Bytes the C library may keep between requests: giving back less than this would cost the next one page faults."""
-COMPILING_PASSES, COMPILING_STEPS = 2, 3
-"""Requests that are not timed, and steps of each, so that what is compiled for a new cache and an emptied one is."""
 MOST_OFF = 0.01
 """By which the bytes of packed weights may differ from those that were planned."""
 SHORT_TOKENS = 2
@@ -111,12 +104,7 @@ def _quantisation(planned: LoadPlan) -> str:
 
 
 class TorchModel:
-    """A transformers model in memory; every method is called in the thread that loaded it.
-
-    The clock is read only after `synchronise` has returned, so that queued work is inside the timing. With `drawn` the
-    tokens that decode steps are given are drawn beforehand and not those that the step before chose: synthetic weights
-    choose the same few over and over, whose experts would still be in a cache.
-    """
+    """A transformers model in memory; every method is called in the thread that loaded it."""
 
     def __init__(
         self,
@@ -135,15 +123,11 @@ class TorchModel:
         self._device = device
         self._synchronise = synchronise
         self._clock = clock
-        self._drawn = drawn
         self._cancel = CancelToken()
         self._ids: torch.Tensor | None = None
         self._weight_reader: WeightReader | None = None
         self._slow: tuple[SlowMemory | None] | None = None
-        self._steps = VariantSteps(network, variant)
-        arguments = inspect.signature(network.forward).parameters
-        self._cache_name = next((name for name in CACHE_NAMES if name in arguments), CACHE_NAMES[0])
-        self._last_only = {"logits_to_keep": 1} if "logits_to_keep" in arguments else {}
+        self._passes = TimedPasses(network, model, device, synchronise, clock, self._tokens, variant, drawn)
         self._resident_when_loaded = resident_bytes()
         for layer in _layers(network):
             layer.register_forward_pre_hook(lambda *_: self._cancel.check())
@@ -224,15 +208,7 @@ class TorchModel:
         assert ids is not None, "prepare comes before request"
         self._cancel, self._ids = cancel, None
 
-        def timed() -> RequestTiming:
-            room = ids.shape[1] + max(new_tokens, COMPILING_STEPS + 1)
-            if self._steps.begin(1, room):
-                for _ in range(COMPILING_PASSES):
-                    self._timed(ids, COMPILING_STEPS, cancel)
-                    self._steps.begin(1, room)
-            return self._timed(ids, new_tokens - 1, cancel)
-
-        return self._explained(timed)
+        return self._explained(lambda: self._passes.request(ids, new_tokens, cancel))
 
     def free_bytes(self) -> int:
         """Bytes a point may still take where the model lives, what is held back for reuse among them."""
@@ -244,17 +220,8 @@ class TorchModel:
     def batch(self, lengths: Sequence[int], steps: int, seed: int, cancel: CancelToken) -> BatchTiming:
         """Prefill sequences of these lengths on a fresh cache, then time each of `steps` decode steps of them all."""
         self._cancel = cancel
-        sequences, room = len(lengths), max(lengths) + steps + 1
-
-        def timed() -> BatchTiming:
-            if self._steps.begin(sequences, room):
-                for _ in range(COMPILING_PASSES):
-                    self._timed_batch(lengths, min(steps, COMPILING_STEPS), seed, cancel)
-                    self._steps.begin(sequences, room)
-            return self._timed_batch(lengths, steps, seed, cancel)
-
         try:
-            return self._explained(timed)
+            return self._explained(lambda: self._passes.batch(lengths, steps, seed, cancel))
         finally:
             # What one batch held is none of the next one's peak, and the next may need all of it.
             free_cached(self._device)
@@ -289,10 +256,10 @@ class TorchModel:
         """One pass of a network of this model's class."""
 
         def forward(tokens: torch.Tensor, cache: Any) -> Any:
-            held = {} if cache is None else {self._cache_name: cache}
-            return network(input_ids=tokens, use_cache=True, **self._last_only, **held)
+            held = {} if cache is None else {self._passes.cache_name: cache}
+            return network(input_ids=tokens, use_cache=True, **self._passes.last_only, **held)
 
-        run = Pass(network, forward, self._cache_of, ids, context, clocks_in_place=self._device.type == "cpu")
+        run = Pass(network, forward, cache_of, ids, context, clocks_in_place=self._device.type == "cpu")
         return PassDissection(run, self._synchronise, self._clock)
 
     def variant(self, variant: Variant, tokens: int, batch: int, prompt_tokens: int, cancel: CancelToken) -> VariantRun:
@@ -309,8 +276,8 @@ class TorchModel:
     def _runs(self, cancel: CancelToken) -> Plain:
         return Plain(
             self._network,
-            self._cache_name,
-            self._last_only,
+            self._passes.cache_name,
+            self._passes.last_only,
             self.labels.threads,
             cancel,
             self._explained,
@@ -325,101 +292,14 @@ class TorchModel:
                 return timed()
         except (RuntimeError, MemoryError, ValueError, IndexError) as error:
             reason = _reason(error)
-        self._steps.close()
+        self._passes.end()
         gc.collect()
         free_cached(self._device)
         raise PointError(reason)
 
-    def _timed_batch(self, lengths: Sequence[int], steps: int, seed: int, cancel: CancelToken) -> BatchTiming:
-        """As `batch`; a prefill runs the head for the last position only, each step for every sequence."""
-        network, clock, synchronise = self._network, self._clock, self._synchronise
-        longest = max(lengths)
-        ids = self._tokens(len(lengths), longest, seed)
-        padding = None if min(lengths) == longest else _padding(lengths, self._device)
-        columns = pass_columns(self.model, len(lengths), longest)
-        # By index, which gathers the rows: for a slice of several sequences torch's half-width product on a CPU lays
-        # the head out once for each of them (2.13: 16 rows by the Qwen3-0.6B head took 10 GB and a minute).
-        last_only = {name: torch.tensor([-1], device=self._device) for name in self._last_only}
-        cache = self._steps.cache
-        given = self._given(len(lengths), steps, seed)
-        start = clock()
-        for first in range(0, longest, columns):
-            cancel.check()
-            chunk = slice(first, min(first + columns, longest))
-            held = {} if cache is None else {self._cache_name: cache}
-            out = network(input_ids=ids[:, chunk], use_cache=True, **last_only, **held, **_places(padding, chunk))
-            cache = self._cache_of(out)
-        token = given(out)
-        synchronise()
-        prefill_s = clock() - start
-        held = {self._cache_name: cache}
-        places = [_places(padding, slice(at, at + 1)) for at in range(longest, longest + steps + 1)]
-        step_s = []
-        for place in places[:steps]:
-            cancel.check()
-            synchronise()
-            start = clock()
-            out = self._steps.step(input_ids=token, use_cache=True, **held, **place)
-            token = given(out)
-            synchronise()
-            step_s.append(clock() - start)
-        _check_length(cache, longest + steps)
-        if not self.model.routed_expert_bytes:
-            return BatchTiming(prefill_s, tuple(step_s))
-        with counted_experts(network, self.model.experts, self.model.experts_used) as touched:
-            network(input_ids=token, use_cache=True, **held, **places[steps])
-        return BatchTiming(prefill_s, tuple(step_s), tuple(touched))
-
-    def _given(self, sequences: int, steps: int, seed: int) -> Callable[[Any], torch.Tensor]:
-        """What makes of a pass's output the tokens of the next: those it chose, or with `drawn` others in their place.
-
-        Choosing is part of a pass either way.
-        """
-
-        def chosen(out: Any) -> torch.Tensor:
-            token: torch.Tensor = out.logits[:, -1:].argmax(-1)
-            return token
-
-        if not self._drawn:
-            return chosen
-        others = iter(self._tokens(sequences, steps + 1, seed).split(1, dim=1))
-
-        def drawn(out: Any) -> torch.Tensor:
-            chosen(out)
-            return next(others)
-
-        return drawn
-
-    def _cache_of(self, out: Any) -> Any:
-        cache = next((out[name] for name in CACHE_NAMES if out.get(name) is not None), None)
-        if cache is None:
-            raise PointError("the model gives back no cache to decode from")
-        return cache
-
-    def _timed(self, ids: torch.Tensor, steps: int, cancel: CancelToken) -> RequestTiming:
-        network, clock, synchronise = self._network, self._clock, self._synchronise
-        held = {} if self._steps.cache is None else {self._cache_name: self._steps.cache}
-        given = self._given(1, steps, ids.shape[1])
-        start = clock()
-        out = network(input_ids=ids, use_cache=True, **self._last_only, **held)
-        token = given(out)
-        synchronise()
-        ttft_s = clock() - start
-        cache = self._cache_of(out)
-        start = clock()
-        for _ in range(steps):
-            cancel.check()
-            out = self._steps.step(input_ids=token, use_cache=True, **{self._cache_name: cache})
-            token = given(out)
-        synchronise()
-        decode_s = clock() - start
-        _check_length(cache, ids.shape[1] + steps)
-        return RequestTiming(ttft_s, decode_s, steps)
-
     def close(self) -> None:
         """Free the model."""
-        self._steps.close()
-        self._steps = VariantSteps(None)
+        self._passes.close()
         self._network = self._weight_reader = None
         gc.collect()
         free_cached(self._device)
@@ -431,30 +311,6 @@ def _layers(network: Any) -> list[torch.nn.Module]:
     settings = getattr(network, "config", None)
     count = None if settings is None else getattr(settings.get_text_config(), "num_hidden_layers", None)
     return next((each for each in lists if len(each) == count), max(lists, key=len, default=[]))
-
-
-def _padding(lengths: Sequence[int], device: torch.device) -> torch.Tensor:
-    """Columns before the first token of each sequence, b × 1, where all end in the same column."""
-    return torch.tensor([[max(lengths) - length] for length in lengths], device=device)
-
-
-def _places(padding: torch.Tensor | None, columns: slice) -> dict[str, torch.Tensor]:
-    """Which columns up to the last of `columns` hold tokens, and the positions of those in it; none without padding."""
-    if padding is None:
-        return {}
-    positions = torch.arange(columns.stop, device=padding.device) - padding
-    return {"attention_mask": (positions >= 0).long(), "position_ids": positions[:, columns].clamp(min=0)}
-
-
-def _check_length(cache: Any, expected: int) -> None:
-    """Prove that the timed steps ran on a cache that began empty: it holds the request's tokens and no others."""
-    try:
-        length = cache.get_seq_length()
-    except (AttributeError, ValueError):
-        # A cache without attention layers keeps a state of one size and counts no tokens.
-        return
-    if length != expected:
-        raise PointError(f"the cache holds {length} tokens where the request had {expected}: the timing is void")
 
 
 def _reason(error: BaseException) -> str:
