@@ -1,7 +1,6 @@
 """The real model the test environment installs, and small ones written to disk."""
 
 import json
-import struct
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -47,10 +46,3 @@ def tiny_folder(folder: Path, **changed: Any) -> Path:
         del weights["lm_head.weight"]
     save_file(dict(weights), folder / "model.safetensors", metadata={"format": "pt"})
     return folder
-
-
-def headed_safetensors(path: Path, header: dict[str, Any], data: bytes = b"") -> Path:
-    """A safetensors file with exactly this header and data."""
-    text = json.dumps(header).encode()
-    path.write_bytes(struct.pack("<Q", len(text)) + text + data)
-    return path

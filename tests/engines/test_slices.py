@@ -20,7 +20,7 @@ WHOLE = 28
 class FakeSlice:
     """A slice whose every pass takes a fixed time and as much again for each of its layers."""
 
-    def __init__(self, chunks: int = 1, touched: tuple[float, ...] = ()) -> None:
+    def __init__(self, chunks: int = 1, touched: tuple[int, ...] = ()) -> None:
         self.labels = EngineLabels("fake", "1", "none", "float32", "cpu", 2)
         self.chunks = chunks
         self.touched = touched
@@ -64,8 +64,8 @@ def test_a_request_of_the_slice_says_what_the_whole_takes() -> None:
         assert timing.ttft_s == pytest.approx(10 * step)
 
 
-@pytest.mark.parametrize(("chunks", "touched"), [(1, ()), (3, ()), (2, (5.0,))])
-def test_a_batch_is_extrapolated_step_by_step(chunks: int, touched: tuple[float, ...]) -> None:
+@pytest.mark.parametrize(("chunks", "touched"), [(1, ()), (3, ()), (2, (5,))])
+def test_a_batch_is_extrapolated_step_by_step(chunks: int, touched: tuple[int, ...]) -> None:
     timing = a_sliced_model(chunks=chunks, touched=touched).batch((16, 16), 3, 1, CancelToken())
     step = FIXED_S + WHOLE * LAYER_S
     assert timing.step_s == pytest.approx((step,) * 3)

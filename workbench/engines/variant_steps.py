@@ -42,10 +42,6 @@ class VariantSteps:
         """The empty cache; None where the model makes its own, which grows."""
         return self._kept
 
-    def forget(self) -> None:
-        """Have the cache and its graph made anew: a pass that failed may have left them in any state."""
-        self._room = (0, 0)
-
     def close(self) -> None:
         """Free the cache and what is compiled for it: torch would compile no more than a few graphs beside it."""
         if self._variant.compiled:
