@@ -414,6 +414,7 @@ async def test_a_resize_storm_leaves_the_run_alone_and_nothing_is_drawn_meanwhil
         gate.open.set()
         await finished(pilot, app)
         await pilot.resize_terminal(*SIZES[0])
+        await pilot.press("v")
         await until(pilot, lambda: chart.drawn > drawn)
         assert table(app).row_count == 12
         assert app.live is not None

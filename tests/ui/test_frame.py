@@ -85,6 +85,19 @@ async def test_too_small_a_terminal_is_told_what_is_needed() -> None:
         assert app.screen.query_one("#workbench").display
 
 
+async def test_what_had_the_keys_has_them_again_once_the_terminal_is_large_enough() -> None:
+    app = an_app()
+    async with app.run_test(size=SIZES[0]) as pilot:
+        await pilot.press("3")
+        before = app.focused
+        assert before is not None
+        await pilot.resize_terminal(60, 20)
+        await pilot.pause()
+        await pilot.resize_terminal(*SIZES[0])
+        await pilot.pause()
+        assert app.focused is before
+
+
 async def test_the_palette_offers_what_can_be_done_now() -> None:
     gate = Gate(prompt=1)
     app = an_app(gate)

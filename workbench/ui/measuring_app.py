@@ -8,6 +8,7 @@ from textual.app import App, ComposeResult
 from textual.driver import Driver
 from textual.drivers.linux_driver import LinuxDriver
 from textual.timer import Timer
+from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from workbench.engines.engine import load_engine
@@ -80,6 +81,7 @@ class MeasuringApp(App[int]):
         self._next_tick: Timer | None = None
         self.doubtful_characters = ""
         self._width = LEAST_SIZE[0]
+        self._had_keys: Widget | None = None
 
     def get_driver_class(self) -> type[Driver]:
         """Textual's choice, that for a Unix terminal without its looks at idle keys."""
@@ -114,7 +116,13 @@ class MeasuringApp(App[int]):
         base = self.screen_stack[0]
         base.set_class(width < 120, "-narrow")
         small = width < LEAST_SIZE[0] or height < LEAST_SIZE[1]
+        if small and not base.has_class("-too-small"):
+            self._had_keys = base.focused
         base.set_class(small, "-too-small")
+        if not small and self._had_keys is not None:
+            # What is hidden loses the keys, and Textual does not give them back.
+            self.call_after_refresh(base.set_focus, base.focused or self._had_keys)
+            self._had_keys = None
         if small:
             base.query_one("#too-small", Static).update(
                 f"Inference Workbench needs {LEAST_SIZE[0]} columns and {LEAST_SIZE[1]} lines; "
