@@ -154,7 +154,7 @@ def test_threads_are_compared_where_the_same_point_is_there_on_fewer() -> None:
 
 
 def test_a_gain_of_threads_that_the_intervals_leave_open_is_not_said_to_be_one() -> None:
-    wide = {"tpot_low_ms": 50.0, "tpot_high_ms": 1_000.0}
+    wide: dict[str, Any] = {"tpot_low_ms": 50.0, "tpot_high_ms": 1_000.0}
     rows = [a_step(t, threads=2, **wide) for t in CONTEXTS] + [a_step(t, extra_s=0.1, threads=1) for t in CONTEXTS]
     fixed = next(rung for rung in row_ladder(rows).rungs if rung.name == FIXED)
     assert "can't tell whether more threads help" in fixed.evidence
