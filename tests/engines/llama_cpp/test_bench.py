@@ -176,7 +176,12 @@ def test_a_program_that_hangs_is_ended_with_all_it_started_when_the_run_is(progr
         model=asked.model, engine=asked.engine, llama_cpp=asked.llama_cpp, contexts=(64,), batches=(1, 24), steps=16
     )
     cancel = CancelToken()
-    stopping = threading.Thread(target=lambda: (appears(folder / "hangs"), cancel.cancel()))
+
+    def stop() -> None:
+        appears(folder / "hangs")
+        cancel.cancel()
+
+    stopping = threading.Thread(target=stop)
     stopping.start()
     if is_batch:
         seen = list(batch_sweep(replace(several, repeats=1), load_engine, TimedWindow())(cancel))

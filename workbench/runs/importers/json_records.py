@@ -11,6 +11,9 @@ _NOT_JSON = re.compile(r"[+-]?(?:nan|inf)\b", re.IGNORECASE)
 _AS_JSON = re.compile(r"(:\s*|[\[,]\s*)([+-]?)(nan|inf(?:inity)?)\b", re.IGNORECASE)
 _BETWEEN = re.compile(r"[\s\[\],]*")
 LONGEST_OBJECT = 1 << 20
+LONGEST_TOKEN = 16
+WINDOWS = (1 << 13, LONGEST_OBJECT)
+"""Characters of an object that are looked at, first and last: an error of decoding reads all before it again."""
 
 
 def json_records(text: str, is_result: Callable[[Mapping[str, Any]], bool]) -> Found:
@@ -40,14 +43,21 @@ def json_records(text: str, is_result: Callable[[Mapping[str, Any]], bool]) -> F
 
 def _object(decoder: json.JSONDecoder, text: str, place: int) -> tuple[Any, int]:
     """The object that begins at `place` and where it ends; None, and where to look on, for one that can't be read."""
-    try:
-        return decoder.raw_decode(text, place)
-    except RecursionError:
-        return None, place + 1
-    except ValueError as error:
-        at = max(place + 1, getattr(error, "pos", 0))
-        if not _NOT_JSON.match(text, at):
-            return None, at
+    at = place + 1
+    for length in WINDOWS:
+        window = text[place : place + length]
+        try:
+            value, size = decoder.raw_decode(window)
+            return value, place + size
+        except RecursionError:
+            return None, place + 1
+        except ValueError as error:
+            at = place + max(1, getattr(error, "pos", 0))
+            # A word, a number or a string that the window cuts may be whole in a longer one.
+            if at < place + len(window) - LONGEST_TOKEN and "Unterminated" not in str(error):
+                break
+    if not _NOT_JSON.match(text, at):
+        return None, at
     # C++ writes nan and inf as JSON has no word for them.
     end = text.find("}", at, place + LONGEST_OBJECT) + 1
     if not end:
