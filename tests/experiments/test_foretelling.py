@@ -180,6 +180,14 @@ def test_predicting_alone_leaves_the_cells_and_no_run() -> None:
     assert any(isinstance(event, OperationsTimed) for event in events)
 
 
+def test_a_run_that_is_deleted_takes_its_predictions_with_it() -> None:
+    rows = [event.row for event in driven(FakeTimer()) if isinstance(event, RowMeasured)]
+    with Store() as store:
+        assert store.predicted.points(rows[0].run_id)
+        store.delete_run(rows[0].run_id)
+        assert not store.predicted.points(rows[0].run_id)
+
+
 class BusyWindow(TimedWindow):
     """A window in which other programs take half of the cores while the first `busy` batches are timed."""
 

@@ -13,6 +13,10 @@ ENGINE_BYTES = 400_000_000
 """What Python, torch and transformers take before a model is loaded (measured, CPU build of torch 2.13)."""
 HOLES_PER_CACHE, HOLES_PER_PASS = 0.5, 2.5
 """Holes of the heap between caches and activations, as a share of the caches, up to as many passes' activations."""
+SWEEP_HOLES_PER_CACHE, SWEEP_HOLES_PER_HALF_WIDTH_CACHE = 0.6, 0.05
+"""The same in a sweep over prompts, in float32 and in dtypes of two bytes (fitted to those of peak_memory)."""
+LATER_ENGINE_BYTES = 100_000_000
+"""What of ENGINE_BYTES comes with the first pass, after a model is loaded (fitted to the peak of a GGUF there)."""
 LEAST_HOLES_PER_CACHE = 0.28
 """Their share however large the caches are (these three: fitted to the peaks of tests/benchmarks/batch_memory)."""
 MOST_SEQUENCES = 1 << 40
@@ -116,7 +120,8 @@ class MemoryNeed:
     @property
     def working(self) -> int:
         """What a pass holds besides weights and cache, or loading where that takes more."""
-        return max(self.activations + self.unpacked + self.appended, self.loading - self.cache)
+        loading = self.loading - self.cache - LATER_ENGINE_BYTES
+        return max(self.activations + self.unpacked + self.appended, loading)
 
     @property
     def beside_loaded(self) -> int:
@@ -167,16 +172,17 @@ def memory_need(
 
     Each of `batch` sequences holds as many; `pass_tokens` is what one pass of the prefill takes of all of them
     together, all their tokens where it is not given.
-    Appending copies the cache, and the heap keeps holes: in a sweep over prompts of about its size (peaks measured on
-    the Qwen3-0.6B shape at 2,048 and 4,096 tokens), in the passes of a batch of part of it. A GGUF is held beside its
-    largest tensor while it is dequantised.
+    Appending copies each layer's cache, and the heap keeps holes as a share of it. A GGUF is held beside its largest
+    tensor while it is dequantised.
     """
     cache = cache_bytes(model, prompt + new_tokens, element_bytes, batch)
+    holes = SWEEP_HOLES_PER_CACHE if element_bytes == FLOAT32_BYTES else SWEEP_HOLES_PER_HALF_WIDTH_CACHE
+    rows = (pass_tokens or 0) * _row_bytes(model, element_bytes)
     return MemoryNeed(
         weights=model.resident_bytes,
         cache=cache,
         activations=activation_bytes(model, pass_tokens or batch * prompt, element_bytes, positions=batch),
-        appended=_beside_caches(model, cache, pass_tokens * _row_bytes(model, element_bytes)) if pass_tokens else cache,
+        appended=_beside_caches(model, cache, rows) if pass_tokens else round(holes * cache),
         loading=(model.file_bytes or 0) + model.head_parameters * FLOAT32_BYTES if model.kind is ModelKind.GGUF else 0,
     )
 

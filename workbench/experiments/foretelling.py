@@ -28,6 +28,8 @@ from workbench.runs.foretold import Foretold
 from workbench.runs.store import Store
 
 TRIES = 2
+LEAST_JUDGED_S = 0.5
+"""The system counts what others took in hundredths of a second: of less time than this that says nothing."""
 FRESH = timedelta(minutes=10)
 """A cell as old as this is timed again before a run: a shared box is another one an hour later."""
 
@@ -224,15 +226,21 @@ def _newest(known: Sequence[Timing]) -> datetime:
 
 
 def _in_windows(batches: Iterator[tuple[Timing, ...]], window: TimedWindow) -> Iterator[tuple[Timing, ...]]:
-    """Each batch of cells, timed while nothing else of ours runs, with the load that others were meanwhile."""
+    """Each batch of cells, timed while nothing else of ours runs, with the load that others were since the first."""
+    beside = Disturbance()
+
+    def record(found: Disturbance) -> None:
+        nonlocal beside
+        beside = beside + found
+
     while True:
-        beside: list[Disturbance] = []
-        with window.timed(beside.append):
+        with window.timed(record):
             cells = next(batches, None)
         if cells is None:
             return
         if cells:
-            yield tuple(replace(cell, other_load=beside[0].other_load or 0.0) for cell in cells)
+            load = beside.other_load if beside.open_s >= LEAST_JUDGED_S else None
+            yield tuple(replace(cell, other_load=load or 0.0) for cell in cells)
 
 
 def predict_point(at: PointPasses, table: Table, W: int, ledger: Sequence[Entry], model: str) -> PointPrediction:

@@ -286,17 +286,19 @@ def point_row(measured: MeasuredRun[Any], rates: Around, **about: Any) -> Row:
         discarded=len(measured.discarded),
         flags="; ".join(filter(None, (_extrapolated(labels), discarded_words(measured.discarded)))),
         extrapolated_from=labels.extrapolated or None,
-        whole_resident_bytes=_whole_resident_bytes(planned, about["prompt_tokens"], about["new_tokens"], about["batch"]),
+        whole_resident_bytes=_whole_resident_bytes(
+            planned, about["prompt_tokens"], about["new_tokens"], about["batch"]
+        ),
         **about,
     )
 
 
-def _whole_resident_bytes(planned: LoadPlan, prompt_tokens: int, new_tokens: int, b: int) -> int | None:
-    """The peak of a slice's point and the weights and caches of the layers that the slice lacks; None of no slice."""
+def _whole_resident_bytes(planned: LoadPlan, t: int, b: int) -> int | None:
+    """The peak of a slice's point and the weights and b caches of t tokens of the layers it lacks; None of no slice."""
     peak, settings, whole = peak_resident_bytes(), planned.settings, planned.resident
     if settings.layers is None or peak is None:
         return None
-    slice_, t, size = larger_slice(whole, settings.layers), prompt_tokens + new_tokens, settings.element_bytes
+    slice_, size = larger_slice(whole, settings.layers), settings.element_bytes
     caches = cache_bytes(whole, t, size, b) - cache_bytes(slice_, t, size, b)
     return peak + whole.resident_bytes - slice_.resident_bytes + caches
 

@@ -317,7 +317,7 @@ class Row:
     )
     whole_resident_bytes: int | None = figure(
         "whole's memory",
-        "memory at the peak of a run of the whole model: the slice's, and the weights and caches of the layers it lacks",
+        "memory of a run of the whole model at its peak: the slice's, and weights and caches of the layers it lacks",
         unit=Unit.BYTES,
         **_ARITHMETIC,
     )

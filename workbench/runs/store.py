@@ -266,7 +266,7 @@ class Store(Database):
         return [(_row(record), msgspec.json.decode(record["samples"], type=Samples)) for record in found]
 
     def _delete(self, run_id: str) -> None:
-        for table in ("rows", "ladders", "runs"):
+        for table in ("rows", "ladders", "predictions", "runs"):
             self.connection.execute(f"DELETE FROM {table} WHERE run_id = ?", (run_id,))
 
     def _owner_of(self, run_id: str) -> str | None:
