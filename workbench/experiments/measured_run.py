@@ -287,7 +287,7 @@ def point_row(measured: MeasuredRun[Any], rates: Around, **about: Any) -> Row:
         flags="; ".join(filter(None, (_extrapolated(labels), discarded_words(measured.discarded)))),
         extrapolated_from=labels.extrapolated or None,
         whole_resident_bytes=_whole_resident_bytes(
-            planned, about["prompt_tokens"], about["new_tokens"], about["batch"]
+            planned, about["prompt_tokens"] + about["new_tokens"], about["batch"]
         ),
         **about,
     )

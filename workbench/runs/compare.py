@@ -285,9 +285,7 @@ def _ratio(figure: Quantity | None, other: Quantity | None) -> Quantity | None:
 
 def _unmatched(run_id: str, rows: Iterable[Row], others: dict[_Key, SampledRow]) -> Iterator[str]:
     for row in rows:
-        point = ", ".join(
-            f"{column_of(name, row.kind).heading} {cell(row, name)}" for name in POINT_COLUMNS[row.kind]
-        )
+        point = ", ".join(f"{column_of(name, row.kind).heading} {cell(row, name)}" for name in POINT_COLUMNS[row.kind])
         if not _has_figures(row):
             yield f"{run_id}, {point}: {row.status}"
         elif _key(row) not in others:
