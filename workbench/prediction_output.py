@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from workbench.ceilings.memory_fit import MemoryNeed
 from workbench.experiments.events import Event, OperationsTimed, PointsForetold, Progress
 from workbench.output import Format, note, print_records
 from workbench.predictions.age import age_words
@@ -31,13 +32,17 @@ class PredictedPoint:
     tpot_low_ms: Quantity | None = headed("from")
     tpot_high_ms: Quantity | None = headed("to")
     timed: Quantity | None = headed("timed")
+    cache_bytes: Quantity | None = headed("cache")
+    beside_bytes: Quantity | None = headed("besides")
     resident_bytes: Quantity | None = headed("peak memory")
 
 
-def predicted_points(model: str, dtype: str, event: PointsForetold, memory: Sequence[Quantity]) -> list[PredictedPoint]:
-    """The lines of what was foretold, beside the peak memory of each point."""
+def predicted_points(
+    model: str, dtype: str, event: PointsForetold, memory: Sequence[MemoryNeed]
+) -> list[PredictedPoint]:
+    """The lines of what was foretold, and the memory of each point: its cache, what is neither, and its peak."""
     lines = []
-    for kept, figures, resident in zip(event.points, event.figures, memory, strict=True):
+    for kept, figures, need in zip(event.points, event.figures, memory, strict=True):
         tpot = figures.tpot
         timed = None
         if tpot is not None:
@@ -51,10 +56,25 @@ def predicted_points(model: str, dtype: str, event: PointsForetold, memory: Sequ
                 *_milliseconds(figures.ttft),
                 *_milliseconds(tpot),
                 timed,
-                resident,
+                *_memory(need),
             )
         )
     return lines
+
+
+def _memory(need: MemoryNeed) -> tuple[Quantity, Quantity, Quantity]:
+    """The cache that the last step reads, what is held beside weights and cache, and all of it at the peak."""
+    weights = arithmetic("weights", need.weights, Unit.BYTES, "W")
+    cache = arithmetic("cache that the last step reads", need.cache, Unit.BYTES)
+    parts = (
+        arithmetic("activations of a pass", need.activations, Unit.BYTES),
+        arithmetic("copies of the cache and holes of the heap", need.appended, Unit.BYTES),
+        arithmetic("Python, torch and transformers", need.engine, Unit.BYTES),
+    )
+    beside = arithmetic("besides", need.working + need.engine, Unit.BYTES, inputs=parts)
+    what, formula = "memory of the process at its peak", "weights + cache + besides"
+    peak = arithmetic(what, need.total, Unit.BYTES, formula=formula, inputs=(weights, cache, beside))
+    return cache, beside, peak
 
 
 def _milliseconds(of: Prediction | None) -> tuple[Quantity | None, Quantity | None, Quantity | None]:

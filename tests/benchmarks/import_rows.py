@@ -30,6 +30,9 @@ def results() -> list[dict[str, Any]]:
         one = dict(recorded[i % len(recorded)])
         one["n_threads"] = 1 + i * 8 // ROWS
         one["n_depth"] = 64 * (i % DEPTHS)
+        # Results that are alike in everything are taken once.
+        one["avg_ns"] += i
+        one["avg_ts"] *= 1 + i / ROWS
         one["samples_ns"] = [ns + i for ns in one["samples_ns"]]
         made.append(one)
     return made

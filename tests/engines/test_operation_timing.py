@@ -64,3 +64,16 @@ def test_it_can_be_stopped_between_passes(tmp_path: Path) -> None:
     cancel.cancel()
     with pytest.raises(Cancelled):
         next(timed)
+
+
+def test_a_pass_that_memory_has_no_room_for_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    planned = a_plan(tmp_path)
+    small, large = decode_step(planned.resident, 9), decode_step(planned.resident, 30_000)
+    monkeypatch.setattr(operation_timing, "available_bytes", lambda: 20_000_000)
+    timed = time_operations(planned.settings, planned.resident, [large, small], CancelToken())
+    table = Table(cell for cells in timed for cell in cells)
+    size = max(cell.working_bytes for cell in table.timings)
+    assert (found := predicted(small, table, size)) is not None
+    assert found.timed == 1.0
+    far = table.estimate(next(o for o in large.counts if o.task is Task.ATTEND), size)
+    assert far is None or not far.timed

@@ -1,5 +1,6 @@
 """A pass as the sum of its operations: by hand, between cells, and less sure where less is known."""
 
+from dataclasses import replace
 from statistics import median
 
 import pytest
@@ -60,3 +61,14 @@ def test_a_cell_of_a_cached_working_set_is_no_cell_of_a_large_one() -> None:
     assert found is not None
     assert found.seconds == 3e-5
     assert median(found.cells[0].seconds) == 3e-5
+
+
+def test_what_a_lone_cell_of_its_kind_says_of_another_operation_is_no_timing_of_it() -> None:
+    attention = [cell for cell in cells_of(STEP) if cell.operation.task is Task.ATTEND]
+    table = Table(attention[:1])
+    own = table.estimate(attention[0].operation, W)
+    other = table.estimate(replace(attention[0].operation, rows=7), W)
+    assert own is not None
+    assert own.timed
+    assert other is not None
+    assert not other.timed

@@ -2,10 +2,12 @@
 
 import argparse
 
+from workbench.ceilings.memory_fit import MemoryNeed
 from workbench.errors import SettingsError
-from workbench.experiments.batch_plan import BatchPlan, plan_batch
+from workbench.experiments.batch_plan import BatchPlan, Point, plan_batch
+from workbench.experiments.engine_plan import run_need
 from workbench.experiments.foretelling import TransformersTimer, point_passes, predict
-from workbench.experiments.plan import LoadPlan, plan
+from workbench.experiments.plan import LoadPlan, Plan, plan
 from workbench.experiments.settings import BatchSettings, SweepSettings
 from workbench.experiments.window import TimedWindow
 from workbench.hardware.machine import this_machine
@@ -13,7 +15,6 @@ from workbench.headless import FAILED_EXIT, run_foretelling
 from workbench.output import note
 from workbench.prediction_output import PredictionPrinter, predicted_points, print_ledger
 from workbench.predictions.ledger import accuracy, entries, worst_first
-from workbench.quantity import Quantity, Unit, arithmetic
 from workbench.runs.store import Store
 
 
@@ -34,9 +35,15 @@ def predict_run(options: argparse.Namespace) -> int:
     if printer.foretold is None:
         note("Nothing is predicted here: on an accelerator operations can't be timed one by one yet.")
         return FAILED_EXIT
+    if not printer.foretold.points:
+        note(
+            "Nothing is predicted: of every point one operation alone needs too much of this box's free memory to be "
+            "timed. Try shorter prompts, smaller batches or a narrower --dtype."
+        )
+        return FAILED_EXIT
     with Store() as store:
         ledger = entries(store.predicted_rows(str(this_machine())))
-    memory = [_peak(planned, at.prompt_tokens, at.batch) for at in printer.foretold.points]
+    memory = [_need(planned, at.prompt_tokens, at.batch) for at in printer.foretold.points]
     points = predicted_points(planned.model.name, planned.settings.dtype, printer.foretold, memory)
     printer.end(points, accuracy(ledger), options.format)
     return 0
@@ -61,9 +68,8 @@ def _planned(options: argparse.Namespace) -> LoadPlan:
     return plan(SweepSettings(**about, prompts=prompts, new_tokens=options.new_tokens))
 
 
-def _peak(planned: LoadPlan, context: int, batch: int) -> Quantity:
-    need = planned.need
+def _need(planned: LoadPlan, context: int, batch: int) -> MemoryNeed:
     if isinstance(planned, BatchPlan):
-        at = next(point for point in planned.points if (point.context, point.batch) == (context, batch))
-        need = planned.need_at(at)
-    return arithmetic("memory of the process at its peak", need.total, Unit.BYTES, source=planned.model.source)
+        return planned.need_at(Point(context, batch))
+    assert isinstance(planned, Plan), "what is predicted is a sweep over prompts or over batches"
+    return run_need(planned.settings, planned.resident, context, planned.settings.new_tokens)

@@ -32,7 +32,8 @@ from workbench.runs.run import now
 log = logging.getLogger(__name__)
 MOST_WORKING_BYTES = 1_500_000_000
 """Weights gone over in turn, at most: more than the last-level cache of any one processor."""
-FREE_SHARE = 0.4
+FREE_SHARE, MOST_HELD_SHARE = 0.4, 0.4
+"""Shares of the memory there is that the weights gone over may take, and one operation beside them."""
 PASS_S = 0.25
 """A pass over the operations is made of as many layers as take about so long, LEAST_LAYERS at least."""
 LEAST_LAYERS = 2
@@ -90,6 +91,7 @@ def time_operations(
 ) -> Iterator[tuple[Timing, ...]]:
     """The framework's cells, then those of each pass in turn, ROUNDS times; raises Cancelled between passes.
 
+    A pass with an operation that would hold more than MOST_HELD_SHARE of the memory there is gets none.
     A cell holds the samples of all rounds so far; of what several passes run, those of the first of them.
     """
     under, device = conditions(settings), choose_device(settings.device)
@@ -97,7 +99,9 @@ def time_operations(
         return
     size = min(working_bytes(model), int(FREE_SHARE * available_bytes()))
     dtype = getattr(torch, settings.dtype)
-    bench = OperationBench(device, dtype, size, under.threads, synchroniser(device), _experts(model, dtype))
+    experts = _experts(model, dtype)
+    bench = OperationBench(device, dtype, size, under.threads, synchroniser(device), experts, check=cancel.check)
+    most = MOST_HELD_SHARE * available_bytes() / dtype.itemsize
     samples: dict[Operation, list[float]] = {}
     try:
         yield _framework(model, under, device, cancel)
@@ -107,6 +111,9 @@ def time_operations(
                 cancel.check()
                 lacking = {operation for operation in each.counts if operation not in timed}
                 is_partly = not any(operation.task in WIDE for operation in lacking)
+                if any(operation.elements > most for operation in lacking):
+                    log.info("not timed: %s", max(lacking, key=lambda operation: operation.elements))
+                    continue
                 for operation, seconds in _passes(bench, *_taken(bench, each, is_partly), cancel).items():
                     if operation in lacking:
                         samples.setdefault(operation, []).extend(seconds)

@@ -206,7 +206,7 @@ def foretell(
         for at in points
         if made[at.prompt_tokens, at.batch].tpot is not None
     } | earlier
-    yield PointsForetold(run_id, tuple(kept.values()), tuple(made.values()))
+    yield PointsForetold(run_id, tuple(kept.values()), tuple(made[at] for at in kept if at in made))
     return Predictions(kept, made)
 
 

@@ -59,6 +59,22 @@ class Operation:
             case _:
                 return self.rows * prod(self.shape)
 
+    @property
+    def elements(self) -> int:
+        """Elements of its weights or caches and of the rows that go in and come out of it: what it holds at a time."""
+        match self.task:
+            case Task.PRODUCT:
+                out, into = self.shape
+                return out * into + self.rows * (out + into)
+            case Task.EXPERTS:
+                experts, used, f, h = self.shape
+                return 3 * experts * f * h + self.rows * used * (3 * f + 2 * h)
+            case Task.ATTEND:
+                b, t, heads, kv_heads, head_dim = self.shape
+                return b * head_dim * (4 * t * kv_heads + 2 * self.rows * heads)
+            case _:
+                return 3 * self.rows * prod(self.shape)
+
     def __str__(self) -> str:
         return f"{self.task} of {self.rows:,} × {'×'.join(map(str, self.shape)) or self.family}"
 
@@ -112,15 +128,11 @@ class Timing:
 
 @dataclass(frozen=True)
 class Estimate:
-    """Seconds of an operation, and the cells they come from: one where it was timed itself."""
+    """Seconds of an operation, the cells they come from, and whether the operation itself was `timed`."""
 
     seconds: float
     cells: tuple[Timing, ...]
-
-    @property
-    def timed(self) -> bool:
-        """Whether the operation itself was timed."""
-        return len(self.cells) == 1
+    timed: bool
 
 
 class Table:
@@ -147,12 +159,12 @@ class Table:
             return None
         near = sorted(((_distance(operation, working_bytes, cell), cell) for cell in cells), key=lambda pair: pair[0])
         if near[0][0] <= NEAREST:
-            return Estimate(near[0][1].median, (near[0][1],))
+            return Estimate(near[0][1].median, (near[0][1],), timed=True)
         near = near[:NEIGHBOURS]
         weights = [1 / distance**2 for distance, _ in near]
         each = [log(cell.median / cell.operation.amount) for _, cell in near]
         mean = sum(w * x for w, x in zip(weights, each, strict=True)) / sum(weights)
-        return Estimate(operation.amount * exp(mean), tuple(cell for _, cell in near))
+        return Estimate(operation.amount * exp(mean), tuple(cell for _, cell in near), timed=False)
 
 
 def _distance(operation: Operation, working_bytes: int, cell: Timing) -> float:

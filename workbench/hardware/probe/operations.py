@@ -27,6 +27,7 @@ class OperationBench:
     """Runs operations on one device, in the thread that asks; weights come from one array, the next after the last.
 
     `experts` are the routed experts of a layer of the model's class, whose weights are put in place for each call.
+    `check` is called before each operation, and may raise to end it.
     """
 
     def __init__(
@@ -38,7 +39,9 @@ class OperationBench:
         synchronise: Callable[[], None],
         experts: torch.nn.Module | None = None,
         clock: Clock = time.perf_counter,
+        check: Callable[[], None] = lambda: None,
     ) -> None:
+        self._check = check
         self._device = device
         self._dtype = dtype
         self._synchronise = synchronise
@@ -63,6 +66,7 @@ class OperationBench:
             for operation in operations:
                 if operation.task in FRAMEWORK:
                     continue
+                self._check()
                 run = self._prepared(operation, calls.get(operation, 0))
                 synchronise()
                 start = clock()
