@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.engines.test_families import read, settings_of
 from workbench.ceilings import decode
 from workbench.ceilings import prefill as prefill_ceiling
 from workbench.hardware.timings import Operation, Task
@@ -57,3 +58,19 @@ def test_layers_that_keep_a_state_are_not_predicted() -> None:
     assert can_be_predicted(model)
     state = KvLayer(KvKind.RECURRENT, 0, None, 1000)
     assert not can_be_predicted(replace(model, kv_layers=(state, *model.kv_layers[1:])))
+
+
+@pytest.mark.parametrize("family", ["qwen2_moe", "glm4_moe", "ernie4_5_moe", "mixtral", "qwen3_moe", "olmoe", "llama"])
+def test_products_are_of_all_the_parameters_there_are(family: str) -> None:
+    """Shared experts, and the dense layers of a mixture, among them."""
+    model = read(settings_of(family, {"num_hidden_layers": 6}))
+    step = decode_step(model, 16)
+    counted = 0
+    for operation, calls in step.counts.items():
+        if operation.task is Task.PRODUCT:
+            counted += calls * operation.shape[0] * operation.shape[1]
+        elif operation.task is Task.EXPERTS:
+            experts, _, f, h = operation.shape
+            counted += calls * 3 * experts * f * h
+    table = 0 if model.tied_embeddings else model.vocabulary * model.hidden
+    assert counted == pytest.approx(model.parameters - table, rel=0.005)

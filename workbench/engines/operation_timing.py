@@ -41,9 +41,9 @@ ROUNDS = 2
 """How often all passes are gone through: a box's seconds are more alike than its minutes."""
 PASSES, LEAST_PASSES, FEW_PASSES = 4, 2, 1
 PASSES_S = 0.6
-"""After so many seconds LEAST_PASSES are enough, and FEW_PASSES of layers that take longer than PASS_S each."""
+"""After so many seconds LEAST_PASSES are enough; FEW_PASSES of layers that take longer than PASS_S each."""
 STEADY = 1.1
-"""Passes whose median is this much slower than the quickest were disturbed: more of them are taken."""
+"""Passes that differ by this much were disturbed: more of them are taken."""
 FEW_LAYERS, MORE_LAYERS = 2, 6
 """Layers of the two narrow networks whose difference is what a layer costs the framework."""
 NARROW_STEPS, NARROW_WARM_UPS = 36, 6
@@ -89,9 +89,9 @@ def working_bytes(model: Model) -> int:
 def time_operations(
     settings: RunSettings, model: Model, passes: Sequence[Pass], cancel: CancelToken
 ) -> Iterator[tuple[Timing, ...]]:
-    """The framework's cells, then those of each pass in turn, ROUNDS times; raises Cancelled between passes.
+    """The framework's cells, then those of each pass in turn, ROUNDS times; raises Cancelled between operations.
 
-    A pass with an operation that would hold more than MOST_HELD_SHARE of the memory there is gets none.
+    Passes that took otherwise in one round than in another are timed once more. A pass with an operation that would hold more than MOST_HELD_SHARE of the memory there is gets none.
     A cell holds the samples of all rounds so far; of what several passes run, those of the first of them.
     """
     under, device = conditions(settings), choose_device(settings.device)
@@ -103,60 +103,68 @@ def time_operations(
     bench = OperationBench(device, dtype, size, under.threads, synchroniser(device), experts, check=cancel.check)
     most = MOST_HELD_SHARE * available_bytes() / dtype.itemsize
     samples: dict[Operation, list[float]] = {}
+    totals: dict[Pass, list[float]] = {}
     try:
         yield _framework(model, under, device, cancel)
-        for _ in range(ROUNDS):
+        for number in range(ROUNDS + 1):
             timed: set[Operation] = set()
             for each in passes:
                 cancel.check()
                 lacking = {operation for operation in each.counts if operation not in timed}
-                is_partly = not any(operation.task in WIDE for operation in lacking)
                 if any(operation.elements > most for operation in lacking):
                     log.info("not timed: %s", max(lacking, key=lambda operation: operation.elements))
                     continue
-                for operation, seconds in _passes(bench, *_taken(bench, each, is_partly), cancel).items():
-                    if operation in lacking:
-                        samples.setdefault(operation, []).extend(seconds)
                 timed |= lacking
-                yield tuple(Timing(o, under, size, tuple(samples[o]), now()) for o in lacking if o in samples)
+                if number == ROUNDS and _agree(totals[each]):
+                    continue
+                is_partly = not any(operation.task in WIDE for operation in lacking)
+                seconds = _passes(bench, *_taken(bench, each, is_partly), cancel)
+                found = {operation: taken for operation, taken in seconds.items() if operation in lacking}
+                for operation, taken in found.items():
+                    samples.setdefault(operation, []).extend(taken)
+                totals.setdefault(each, []).append(sum(each.counts[o] * median(taken) for o, taken in found.items()))
+                yield tuple(Timing(o, under, size, tuple(samples[o]), now()) for o in found)
     finally:
         del bench
         give_back_heap()
 
 
-def _taken(bench: OperationBench, timed: Pass, is_partly: bool) -> tuple[list[Operation], bool]:
-    """The operations that stand for a pass: so many of its layers as take PASS_S; and whether one takes longer.
+def _agree(totals: Sequence[float]) -> bool:
+    return max(totals) <= STEADY * min(totals)
 
-    Of a pass that `is_partly` timed, since its products are those of another, LEAST_LAYERS.
+
+def _taken(bench: OperationBench, timed: Pass, is_partly: bool) -> tuple[list[Operation], bool]:
+    """The operations that stand for a pass: so many of its layers as take PASS_S; and whether one of them will do.
+
+    It does for what takes long, and for a pass that `is_partly` timed, since its products are those of another.
     """
     layers = list(timed.layers)
     bench.seconds(layers[0])
     one = bench.seconds(layers[0])
     layer_s = sum(one[operation] for operation in layers[0] if operation in one)
     is_long = layer_s > PASS_S
-    many = LEAST_LAYERS if is_partly else max(LEAST_LAYERS, int(PASS_S / max(layer_s, LEAST_S)))
-    taken = layers[: 1 if is_long else many]
-    return [operation for layer in taken for operation in layer] + list(timed.ends), is_long
+    most = 1 if is_long else max(LEAST_LAYERS, int(PASS_S / max(layer_s, LEAST_S)))
+    return [operation for layer in layers[:most] for operation in layer] + list(timed.ends), is_long or is_partly
 
 
 def _passes(
-    bench: OperationBench, taken: Sequence[Operation], is_long: bool, cancel: CancelToken
+    bench: OperationBench, taken: Sequence[Operation], is_few: bool, cancel: CancelToken
 ) -> Mapping[Operation, list[float]]:
     """The mean seconds of each operation's calls in each of several passes, one before them not counted.
 
-    What is so long is warm after its first operations.
+    With `is_few` in FEW_PASSES that nothing goes before.
     """
     begun = time.perf_counter()
     found: dict[Operation, list[float]] = {}
     totals: list[float] = []
-    for number in range(1 if is_long else 0, PASSES + 1):
+    for number in range(1 if is_few else 0, PASSES + 1):
         cancel.check()
         seconds = bench.seconds(taken)
         if number:
             for operation, each in seconds.items():
                 found.setdefault(operation, []).append(each)
             totals.append(sum(seconds.values()))
-        enough = len(totals) >= (FEW_PASSES if is_long else LEAST_PASSES)
+        enough = len(totals) >= (FEW_PASSES if is_few else LEAST_PASSES)
         if enough and time.perf_counter() - begun > PASSES_S and median(totals) <= STEADY * min(totals):
             break
     return found

@@ -3,14 +3,14 @@
 from dataclasses import replace
 
 from workbench.models.model import Model, Read, TensorGroup
-from workbench.models.tensors import EMBEDDING, HEAD
+from workbench.models.tensors import EMBEDDING, HEAD, SHARED
 
 INT8 = "int8"
 SCALE_BYTES = 2
 """Of each output of a layer."""
 UNPACKED_BYTES = 2
 """Of a weight that is unpacked to bfloat16 for a product of many rows."""
-LINEAR = ("attention projections", "feed-forward", "shared experts", HEAD)
+LINEAR = ("attention projections", "feed-forward", SHARED, HEAD)
 """Groups that are linear layers; routed experts are stacks of matrices, and a router is no layer of its own."""
 
 

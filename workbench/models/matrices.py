@@ -2,7 +2,7 @@
 
 from workbench.errors import ModelError
 from workbench.models.model import Model
-from workbench.models.tensors import ROUTED
+from workbench.models.tensors import ROUTED, SHARED
 
 FEED_FORWARD = "feed-forward"
 MATRICES_A_GATED_BLOCK = 3
@@ -39,6 +39,19 @@ def feed_forward_width(model: Model) -> int:
 def routed_width(model: Model) -> int:
     """f of one routed expert's; 0 where the model has none."""
     return _width(model, ROUTED, model.experts)
+
+
+def shared_width(model: Model) -> int:
+    """f of a routed layer's shared experts, all together; 0 where the model has none."""
+    return _width(model, SHARED, 1) * len(model.kv_layers) // routed_layers(model) if routed_layers(model) else 0
+
+
+def routed_layers(model: Model) -> int:
+    """How many of the layers have routed experts: all that are not dense, by the width its settings give an expert."""
+    f, layers = routed_width(model), len(model.kv_layers)
+    config = model.config or {}
+    told = config.get("moe_intermediate_size") or (config.get("text_config") or {}).get("moe_intermediate_size")
+    return min(layers, round(layers * f / told)) if f and isinstance(told, int) and told > 0 else layers if f else 0
 
 
 def _width(model: Model, name: str, experts: int) -> int:

@@ -33,6 +33,7 @@ class Groups:
 EMBEDDING = "token embedding"
 HEAD = "output head"
 ROUTED = "routed experts"
+SHARED = "shared experts"
 EXTRA_HEADS = "extra prediction heads"
 OTHER = "other"
 
@@ -58,7 +59,7 @@ _PATTERNS: tuple[tuple[str, str, Read], ...] = (
         Read.ONE_ROW,
     ),
     (HEAD, r"^output\.|\blm_head\.|\bembed_out\.|^head\.weight", Read.ALL),
-    ("shared experts", r"shexp|shared_expert|shared_mlp", Read.ALL),
+    (SHARED, r"shexp|shared_expert|shared_mlp", Read.ALL),
     (
         "router",
         r"ffn_gate_inp|exp_probs_b|\.router\b|\.(mlp|mixer|feed_forward)\.gate\.|block_sparse_moe\.gate\.|\.moe\.gate\."
@@ -99,7 +100,7 @@ _PATTERNS: tuple[tuple[str, str, Read], ...] = (
 )
 _COMPILED = tuple((group, re.compile(pattern), read) for group, pattern, read in _PATTERNS)
 _ORDER = (
-    "attention projections", "recurrent mixers", "feed-forward", ROUTED, "shared experts", "router", HEAD,
+    "attention projections", "recurrent mixers", "feed-forward", ROUTED, SHARED, "router", HEAD,
     "norms", EMBEDDING,
 )  # fmt: skip
 _NUMBER = re.compile(r"\.\d+(?=\.)")

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from workbench.hardware.timings import Operation, Task
-from workbench.models.matrices import feed_forward_width, routed_width
-from workbench.models.model import KvKind, Model, Read
-from workbench.models.tensors import ROUTED
+from workbench.models.matrices import feed_forward_width, routed_layers, routed_width, shared_width
+from workbench.models.model import KvKind, Model
 
 NORMS_OF_HEADS = ("qwen3", "qwen3_moe")
 """Families that normalise each head's query and key (transformers 5.24)."""
@@ -85,19 +84,29 @@ def _layer(model: Model, index: int, b: int, n: int, t: int) -> tuple[Operation,
         Operation(Task.PRODUCT, rows, (h, q)),
         Operation(Task.ADD, rows, (h,)),
         Operation(Task.NORM, rows, (h,)),
-        *_feed_forward(model, rows, h),
+        *_feed_forward(model, index, rows, h),
         Operation(Task.ADD, rows, (h,)),
     )
 
 
-def _feed_forward(model: Model, rows: int, h: int) -> tuple[Operation, ...]:
-    if any(group.name == ROUTED and group.read is Read.ROUTED for group in model.groups):
-        f = routed_width(model)
-        return (
-            Operation(Task.PRODUCT, rows, (model.experts, h)),
-            Operation(Task.EXPERTS, rows, (model.experts, model.experts_used, f, h)),
-        )
-    f = feed_forward_width(model)
+def _feed_forward(model: Model, index: int, rows: int, h: int) -> tuple[Operation, ...]:
+    """Of a dense layer its gated block; of a routed one the router, its experts, and a block of the shared ones.
+
+    Where only some layers are routed, the first are taken for the dense ones.
+    """
+    layers, routed = len(model.kv_layers), routed_layers(model)
+    if index < layers - routed:
+        return _gated(rows, feed_forward_width(model) * layers // (layers - routed), h)
+    # The width of an expert is an average over all layers, dense ones among them.
+    f = routed_width(model) * layers // routed
+    return (
+        Operation(Task.PRODUCT, rows, (model.experts, h)),
+        Operation(Task.EXPERTS, rows, (model.experts, model.experts_used, f, h)),
+        *(_gated(rows, shared, h) if (shared := shared_width(model)) else ()),
+    )
+
+
+def _gated(rows: int, f: int, h: int) -> tuple[Operation, ...]:
     return (
         Operation(Task.PRODUCT, rows, (f, h)),
         Operation(Task.PRODUCT, rows, (f, h)),

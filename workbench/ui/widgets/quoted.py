@@ -41,7 +41,7 @@ class Quoted(Explained):
             self.set_class(False, "-known")
             return
         phases = accuracy(ledger)
-        self.lines = (*(map(str, phases) if phases else (quoted(phases),)),)
+        self.lines = tuple(map(str, phases)) or (quoted(phases),)
         whole = quoted(phases)
         text = whole if len(whole) <= self.app.size.width - 2 else quoted_briefly(phases)
         self.show(text, TITLE, (*self.lines, "", *map(str, accuracy_by_model(ledger))))
