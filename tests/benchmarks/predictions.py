@@ -141,7 +141,7 @@ class Sitting:
 
     def pair(self, phase: str, context: int, b: int, of: Pass, table: Table, calibrated: float) -> Pair:
         """One point as these cells predict it, and as it is measured after that."""
-        found = predicted(of, table, working_bytes(self.model))
+        found = predicted(of, table, working_bytes(self.planned.settings, self.model, of))
         assert found is not None
         before = self.read_rate()
         cancel, seconds = CancelToken(), []

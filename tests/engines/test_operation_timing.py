@@ -7,7 +7,7 @@ import pytest
 
 from tests.engines.test_batches import MIXTURE
 from workbench.engines import operation_timing
-from workbench.engines.operation_timing import ROUNDS, time_operations
+from workbench.engines.operation_timing import ROUNDS, time_operations, working_bytes
 from workbench.experiments.plan import Plan, plan
 from workbench.experiments.settings import SweepSettings, Weights
 from workbench.hardware.timings import FRAMEWORK, Table, Task
@@ -87,3 +87,13 @@ def test_a_pass_that_memory_has_no_room_for_is_left_out(tmp_path: Path, monkeypa
     assert found.timed == 1.0
     far = table.estimate(next(o for o in large.counts if o.task is Task.ATTEND), size)
     assert far is None or not far.timed
+
+
+def test_products_beside_larger_caches_are_timed_on_their_own(tmp_path: Path) -> None:
+    """A weight is read again after more bytes, of which less is still in the last-level cache."""
+    planned = a_plan(tmp_path)
+    passes = [decode_step(planned.resident, t) for t in (9, 3_000)]
+    cells = list(time_operations(planned.settings, planned.resident, passes, CancelToken()))
+    for cell in cells[2]:
+        assert cell.working_bytes == working_bytes(planned.settings, planned.resident, passes[1])
+    assert {Task.PRODUCT, Task.ATTEND} <= {cell.operation.task for cell in cells[2]}

@@ -41,7 +41,7 @@ class FakeTimer:
     def conditions(self, settings: RunSettings) -> Conditions | None:
         return self.under
 
-    def working_bytes(self, model: Model) -> int:
+    def working_bytes(self, settings: RunSettings, model: Model, of: Pass) -> int:
         return W
 
     def time(

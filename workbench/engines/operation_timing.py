@@ -1,6 +1,7 @@
 """Timing the operations of a model's passes on this box, without the model: widths and class are all that is taken."""
 
 import logging
+import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -21,9 +22,9 @@ from workbench.experiments.settings import RunSettings
 from workbench.hardware.heap import give_back_heap
 from workbench.hardware.machine import available_bytes, this_machine, usable_cores
 from workbench.hardware.probe.operations import OperationBench
-from workbench.hardware.timings import Conditions, Operation, Task, Timing
+from workbench.hardware.timings import NEAREST, Conditions, Operation, Task, Timing
 from workbench.models.matrices import FEED_FORWARD
-from workbench.models.model import KvKind, KvLayer, Model
+from workbench.models.model import DTYPE_BYTES, KvKind, KvLayer, Model
 from workbench.models.tensors import ROUTED
 from workbench.predictions.passes import Pass, decode_step
 from workbench.runner import CancelToken
@@ -81,9 +82,13 @@ def conditions(settings: RunSettings) -> Conditions | None:
     )
 
 
-def working_bytes(model: Model) -> int:
-    """Weights that timed products go over in turn: as many as the model reads, up to what no cache holds."""
-    return min(model.read_bytes_per_token, MOST_WORKING_BYTES)
+def working_bytes(settings: RunSettings, model: Model, of: Pass) -> int:
+    """Weights and caches that a pass goes over before it comes to the first of them again, up to what no cache holds.
+
+    The more of them there are, the less of a weight's next reading is still in the last-level cache.
+    """
+    caches = of.cache_elements * DTYPE_BYTES[settings.dtype]
+    return min(model.read_bytes_per_token + caches, MOST_WORKING_BYTES)
 
 
 def time_operations(
@@ -91,42 +96,49 @@ def time_operations(
 ) -> Iterator[tuple[Timing, ...]]:
     """The framework's cells, then those of each pass in turn, ROUNDS times; raises Cancelled between operations.
 
-    Passes that took otherwise in one round than in another are timed once more. A pass with an operation that would hold more than MOST_HELD_SHARE of the memory there is gets none.
-    A cell holds the samples of all rounds so far; of what several passes run, those of the first of them.
+    Passes that took otherwise in one round than in another are timed once more; one with an operation that would hold
+    more than MOST_HELD_SHARE of the memory there is is left out. A cell holds the samples of all rounds so far; of what
+    several passes run over about as much memory, those of the first of them.
     """
     under, device = conditions(settings), choose_device(settings.device)
     if under is None:
         return
-    size = min(working_bytes(model), int(FREE_SHARE * available_bytes()))
+    W = min(model.read_bytes_per_token, MOST_WORKING_BYTES, int(FREE_SHARE * available_bytes()))
     dtype = getattr(torch, settings.dtype)
     experts = _experts(model, dtype)
-    bench = OperationBench(device, dtype, size, under.threads, synchroniser(device), experts, check=cancel.check)
+    bench = OperationBench(device, dtype, W, under.threads, synchroniser(device), experts, check=cancel.check)
     most = MOST_HELD_SHARE * available_bytes() / dtype.itemsize
-    samples: dict[Operation, list[float]] = {}
+    samples: dict[tuple[Operation, int], list[float]] = {}
     totals: dict[Pass, list[float]] = {}
     try:
         yield _framework(model, under, device, cancel)
         for number in range(ROUNDS + 1):
-            timed: set[Operation] = set()
+            timed: dict[Operation, list[int]] = {}
             for each in passes:
                 cancel.check()
-                lacking = {operation for operation in each.counts if operation not in timed}
+                size = working_bytes(settings, model, each)
+                lacking = {o for o in each.counts if not any(_alike(size, other) for other in timed.get(o, ()))}
                 if any(operation.elements > most for operation in lacking):
                     log.info("not timed: %s", max(lacking, key=lambda operation: operation.elements))
                     continue
-                timed |= lacking
+                for operation in lacking:
+                    timed.setdefault(operation, []).append(size)
                 if number == ROUNDS and _agree(totals[each]):
                     continue
                 is_partly = not any(operation.task in WIDE for operation in lacking)
                 seconds = _passes(bench, *_taken(bench, each, is_partly), cancel)
                 found = {operation: taken for operation, taken in seconds.items() if operation in lacking}
                 for operation, taken in found.items():
-                    samples.setdefault(operation, []).extend(taken)
+                    samples.setdefault((operation, size), []).extend(taken)
                 totals.setdefault(each, []).append(sum(each.counts[o] * median(taken) for o, taken in found.items()))
-                yield tuple(Timing(o, under, size, tuple(samples[o]), now()) for o in found)
+                yield tuple(Timing(o, under, size, tuple(samples[o, size]), now()) for o in found)
     finally:
         del bench
         give_back_heap()
+
+
+def _alike(size: int, other: int) -> bool:
+    return abs(math.log(size / other)) <= NEAREST
 
 
 def _agree(totals: Sequence[float]) -> bool:
@@ -175,16 +187,19 @@ def _framework(model: Model, under: Conditions, device: torch.device, cancel: Ca
 
     From two networks of negligible width, less the same operations timed one by one.
     """
-    few = _narrow_step(model, under, FEW_LAYERS, device, cancel)
-    more = _narrow_step(model, under, MORE_LAYERS, device, cancel)
-    if few is None or more is None:
-        return ()
+    few, more = list[float](), list[float]()
+    for _ in range(ROUNDS):
+        for layers, samples in ((FEW_LAYERS, few), (MORE_LAYERS, more)):
+            found = _narrow_step(model, under, layers, device, cancel)
+            if found is None:
+                return ()
+            samples += found
     each = [(b - a) / (MORE_LAYERS - FEW_LAYERS) for a, b in zip(few, more, strict=True)]
     once = [a - FEW_LAYERS * layer for a, layer in zip(few, each, strict=True)]
     cells = ((Task.LAYER, each), (Task.STEP, once))
     return tuple(
-        Timing(Operation(task, 1, family=model.architecture), under, 0, tuple(max(LEAST_S, s) for s in samples), now())
-        for task, samples in cells
+        Timing(Operation(task, 1, family=model.architecture), under, 0, tuple(max(LEAST_S, s) for s in seconds), now())
+        for task, seconds in cells
     )
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, Protocol
 
 from workbench.engines.engine import load_engine, load_transformers
@@ -40,8 +41,8 @@ class OperationTimer(Protocol):
     def conditions(self, settings: RunSettings) -> Conditions | None:
         """What operations of such a run are timed under; None on a device where they can't be timed one by one."""
 
-    def working_bytes(self, model: Model) -> int:
-        """Weights that timed products go over in turn."""
+    def working_bytes(self, settings: RunSettings, model: Model, of: Pass) -> int:
+        """Weights and caches that a pass goes over, as far as it matters how many they are."""
 
     def time(
         self, settings: RunSettings, model: Model, passes: Sequence[Pass], cancel: CancelToken
@@ -58,11 +59,11 @@ class TransformersTimer:
 
         return operation_timing.conditions(settings)
 
-    def working_bytes(self, model: Model) -> int:
+    def working_bytes(self, settings: RunSettings, model: Model, of: Pass) -> int:
         """As the protocol has it."""
         from workbench.engines import operation_timing
 
-        return operation_timing.working_bytes(model)
+        return operation_timing.working_bytes(settings, model, of)
 
     def time(
         self, settings: RunSettings, model: Model, passes: Sequence[Pass], cancel: CancelToken
@@ -184,11 +185,11 @@ def foretell(
         earlier = {(p.prompt_tokens, p.batch): p for p in opened.predicted.points(run_id)}
         known, ledger = opened.predicted.timings(under), entries(opened.predicted_rows(str(this_machine())))
         others = [] if known else [each for each in opened.predicted.timed_conditions() if each.dtype == under.dtype]
-    W = timer.working_bytes(model)
+    size = partial(timer.working_bytes, settings, model)
     recent, busy, quiet = list(_recent(known, renew)), list[Timing](), list[Timing]()
     words = _timing_words(model.name, known, under, others)
     for _ in range(TRIES):
-        lacking = _lacking(points, Table((*recent, *quiet)), W)
+        lacking = _lacking(points, Table((*recent, *quiet)), size)
         if not lacking:
             break
         yield Progress(words)
@@ -200,7 +201,7 @@ def foretell(
                 yield OperationsTimed(cells)
         words = f"timing operations of {model.name} once more: other programs took their share of the cores meanwhile"
     table = Table((*known, *busy, *quiet))
-    made = {(at.prompt_tokens, at.batch): predict_point(at, table, W, ledger, model.name) for at in points}
+    made = {(at.prompt_tokens, at.batch): predict_point(at, table, size, ledger, model.name) for at in points}
     kept = {
         (at.prompt_tokens, at.batch): foretold(at, made[at.prompt_tokens, at.batch])
         for at in points
@@ -243,12 +244,14 @@ def _in_windows(batches: Iterator[tuple[Timing, ...]], window: TimedWindow) -> I
             yield tuple(replace(cell, other_load=load or 0.0) for cell in cells)
 
 
-def predict_point(at: PointPasses, table: Table, W: int, ledger: Sequence[Entry], model: str) -> PointPrediction:
-    """Both times of a point, their intervals as wide as other models' misses."""
+def predict_point(
+    at: PointPasses, table: Table, size: Callable[[Pass], int], ledger: Sequence[Entry], model: str
+) -> PointPrediction:
+    """Both times of a point, their intervals as wide as other models' misses; `size` is a pass's working bytes."""
     ttft = None
     if at.prefill is not None:
-        ttft = predicted(at.prefill, table, W, spread(ledger, Phase.PREFILL, model))
-    return PointPrediction(ttft, predicted(at.step, table, W, spread(ledger, Phase.DECODE, model)))
+        ttft = predicted(at.prefill, table, size(at.prefill), spread(ledger, Phase.PREFILL, model))
+    return PointPrediction(ttft, predicted(at.step, table, size(at.step), spread(ledger, Phase.DECODE, model)))
 
 
 def _recent(known: Iterable[Timing], renew: bool | None) -> Iterator[Timing]:
@@ -259,12 +262,12 @@ def _recent(known: Iterable[Timing], renew: bool | None) -> Iterator[Timing]:
             yield timing
 
 
-def _lacking(points: Sequence[PointPasses], table: Table, W: int) -> list[Pass]:
+def _lacking(points: Sequence[PointPasses], table: Table, size: Callable[[Pass], int]) -> list[Pass]:
     """The passes with an operation that has no cell of its own, each once."""
     found: dict[Pass, None] = {}
     for at in points:
         for each in at.passes:
-            estimates = (table.estimate(operation, W) for operation in each.counts)
+            estimates = (table.estimate(operation, size(each)) for operation in each.counts)
             if not all(estimate is not None and estimate.timed for estimate in estimates):
                 found[each] = None
     return list(found)

@@ -9,8 +9,8 @@ from statistics import median
 
 NEIGHBOURS = 6
 """Cells an operation that was not timed is interpolated between."""
-NEAREST = 0.02
-"""Distance, in logarithms, below which a cell is taken for the operation itself."""
+NEAREST = 0.05
+"""Distance, in logarithms, up to which a cell is taken for the operation itself, scaled by its amount of work."""
 
 
 class Task(StrEnum):
@@ -108,7 +108,8 @@ class Conditions:
 
 @dataclass(frozen=True)
 class Timing:
-    """The seconds of an operation: one for each pass over weights of `working_bytes`, the mean of its calls there.
+    """The seconds of an operation: one for each pass over weights and caches of `working_bytes`, the mean of
+    its calls there.
 
     `other_load` is the share of all cores that other programs took meanwhile.
     """
@@ -149,7 +150,7 @@ class Table:
         return found
 
     def estimate(self, operation: Operation, working_bytes: int) -> Estimate | None:
-        """Its seconds where weights of `working_bytes` are gone over; None where nothing like it was timed.
+        """Its seconds where weights and caches of `working_bytes` are gone over; None where nothing like it was timed.
 
         Between cells the logarithm of the time for each unit of work is averaged, nearer cells weighing more
         (inverse squared distance over the logarithms of rows, shape and working set).
@@ -159,7 +160,8 @@ class Table:
             return None
         near = sorted(((_distance(operation, working_bytes, cell), cell) for cell in cells), key=lambda pair: pair[0])
         if near[0][0] <= NEAREST:
-            return Estimate(near[0][1].median, (near[0][1],), timed=True)
+            cell = near[0][1]
+            return Estimate(cell.median * operation.amount / cell.operation.amount, (cell,), timed=True)
         near = near[:NEIGHBOURS]
         weights = [1 / distance**2 for distance, _ in near]
         each = [log(cell.median / cell.operation.amount) for _, cell in near]

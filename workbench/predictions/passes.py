@@ -32,6 +32,12 @@ class Pass:
         """How often each operation is run."""
         return Counter(operation for layer in (*self.layers, self.ends) for operation in layer)
 
+    @cached_property
+    def cache_elements(self) -> int:
+        """Elements of the caches that it attends to."""
+        attended = (operation.shape for layer in self.layers for operation in layer if operation.task is Task.ATTEND)
+        return sum(2 * b * t * kv_heads * d for b, t, _, kv_heads, d in attended)
+
 
 def can_be_predicted(model: Model) -> bool:
     """Whether the operations of its layers are known: not those of compressed caches and of recurrent states."""
