@@ -140,7 +140,8 @@ def plan_words(planned: LoadPlan) -> str:
     """What will run, what it needs and about how long it takes."""
     need, settings = planned.most_needed, planned.settings
     if settings.engine == ENDPOINT:
-        return f"{planned.model.name} behind {settings.endpoint.url}; nothing is loaded here."
+        which = f"{planned.model.name} behind {settings.endpoint.url}" if settings.is_told else settings.endpoint.url
+        return f"{which}; nothing is loaded here."
     held = settings.form if settings.engine == TRANSFORMERS else planned.model.quantisation
     return (
         f"{planned.model.name}, {planned.weights} weights, {held}: "

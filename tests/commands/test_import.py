@@ -76,3 +76,11 @@ def test_what_was_left_out_is_told(workbench: Workbench, tmp_path: Path) -> None
     ended = workbench("runs", "import", path)
     assert "5 rows imported" in ended.err
     assert "cut short" in ended.err
+
+
+def test_a_model_that_was_named_and_not_taken_is_told_at_once(workbench: Workbench, tmp_path: Path) -> None:
+    path = tmp_path / "results.jsonl"
+    path.write_text(recording("llama-bench.jsonl"))
+    ended = workbench("runs", "import", path, "--model", "qwen3-8b", "--hardware", "rtx-5090")
+    assert ended.code == 0
+    assert ended.err.count("No ceiling: the file's model") == 1

@@ -33,8 +33,8 @@ SEQUENCES = "each sequence beyond its cache"
 PROMPT = "prompt beyond its operations"
 SQUARE = "attention's n² beyond its operations"
 WAYS_TO_A_CEILING = (
-    "Of imported rows the model tells it: `workbench runs import FILE --model MODEL`. `workbench sweep MODEL` measures "
-    "rows that have it."
+    "Of imported rows the model tells it: `workbench runs import FILE --model MODEL`; why a model that was named was "
+    "not taken, `workbench runs show` says. `workbench sweep MODEL` measures rows that have it."
 )
 ROUNDING = 1e-12
 ENOUGH_SPARE = 2

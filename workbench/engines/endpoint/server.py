@@ -84,8 +84,10 @@ def find_server(client: Client, address: Address, served_model: str, cancel: Can
     try:
         listed = json_of(client.ask(Request(address.api("models")), cancel))
     except ExchangeError as error:
+        reason = client.hidden(str(error))
+        where = "" if str(address) in reason else f" {address}"
         raise SettingsError(
-            f"The endpoint {address} does not answer: {client.hidden(str(error))}. Check that it runs, and its port."
+            f"The endpoint{where} does not answer: {reason}. Check that it runs, and its port."
         ) from None
     except AnswerError as error:
         if not served_model or "refuses the key" in str(error):

@@ -12,7 +12,7 @@ from workbench.runs.importers import batched_bench, llama_bench
 from workbench.runs.importers.imported_point import ImportedPoint, Labels
 from workbench.runs.importers.reading import found_in, read_bytes
 from workbench.runs.importers.record import Found, Record, left_out, word
-from workbench.runs.importers.rows import SampledRow, batch_row, folded, prefill_decode_row, row_labels
+from workbench.runs.importers.rows import NO_CEILING, SampledRow, batch_row, folded, prefill_decode_row, row_labels
 from workbench.runs.importers.standing import Standing, is_of
 from workbench.runs.row import BATCH, PREFILL_DECODE
 from workbench.runs.run import Run, RunStatus, new_run_id, now
@@ -80,9 +80,17 @@ def import_file(store: Store, path: Path, under: Standing, *, again: bool = Fals
     kept = runs_of(found, under, source, moment)
     if not again:
         found.notes += _known(store, before, kept, moment)
+    found.notes += _without_ceiling(kept, under)
     store.add_finished_runs(kept)
     failures = tuple(row.status for _, rows in kept for row, _ in rows if row.status != "ok")
     return Imported(tuple(replace(run, rows=len(rows)) for run, rows in kept), tuple(found.notes), failures=failures)
+
+
+def _without_ceiling(kept: Sequence[tuple[Run, Sequence[SampledRow]]], under: Standing) -> Iterator[str]:
+    """Why rows have no ceiling although a model and hardware were named for it, each reason once."""
+    if under.model is not None and under.device is not None:
+        flags = (flag for _, rows in kept for row, _ in rows for flag in row.flags.split("; "))
+        yield from dict.fromkeys(flag for flag in flags if flag.startswith(NO_CEILING))
 
 
 def _known(

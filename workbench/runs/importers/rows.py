@@ -19,6 +19,8 @@ DEFAULT_CACHE = "f16"
 """llama.cpp's own."""
 REAL = "real"
 """llama.cpp's tools have no other weights than a file's."""
+NO_CEILING = "no ceiling"
+"""Before the reason, among a row's flags."""
 
 SampledRow = tuple[Row, Samples]
 
@@ -206,7 +208,7 @@ def _row(
 ) -> SampledRow:
     said = [f"imported from {point.labels.tool}", *remarks, *about.remarks]
     if about.no_ceiling and not point.problem:
-        said.append(f"no ceiling: {about.no_ceiling}")
+        said.append(f"{NO_CEILING}: {about.no_ceiling}")
     if columns.get("bytes_per_step") and not about.no_ceiling:
         basis = Basis.CALIBRATION if about.under.vendor_gb_per_s is None else Basis.VENDOR
         B, rate = about.under.read_gb_per_s, columns.get("decode_tokens_per_s")

@@ -58,6 +58,7 @@ class RunPane(Vertical):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("b", "basis", "Basis", show=False),
         Binding("v", "view", "Charts", show=False),
+        Binding("escape", "leave_charts", show=False),
     ]
 
     def __init__(self, kind: str, prefix: str, nothing_yet: str, may_draw: Callable[[], bool], *, id: str) -> None:
@@ -159,6 +160,11 @@ class RunPane(Vertical):
         charts = self.query_one(Charts)
         charts.can_focus = self.toggle_class("-charts-only").has_class("-charts-only")
         (charts if charts.can_focus else self.query_one(SweepTable)).focus()
+
+    def action_leave_charts(self) -> None:
+        """Give the table its place again."""
+        if self.has_class("-charts-only"):
+            self.action_view()
 
     def on_resize(self, event: Resize) -> None:
         """Leave the charts out where they would have no room."""

@@ -13,7 +13,10 @@ from textual.widgets import DataTable, Static
 from workbench.predictions.ledger import Accuracy, Entry, accuracy, accuracy_by_model, worst_first
 from workbench.ui.widgets.record_table import RecordTable
 
-EMPTY = "No prediction has been measured yet: r on the Setup pane predicts each point, and then measures it."
+EMPTY = (
+    "No prediction has been measured on a quiet box yet: r on the Setup pane predicts each point, and then measures "
+    "it. Rows that are judged disturbed or drifting, or follow from slices, are left out."
+)
 GROUP_SHOWN = ("model", "dtype", "phase", "count", "median_miss", "worst_miss", "inside")
 MODEL_WIDTH = 19
 ENTRY_SHOWN = ("context", "batch", "predicted", "low", "high", "measured", "error", "inside")
