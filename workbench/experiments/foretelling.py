@@ -1,5 +1,6 @@
 """Predicting a run's points before anything of it is measured: operations that matter are timed, and summed."""
 
+import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -28,7 +29,8 @@ from workbench.runner import Cancelled, CancelToken, Experiment
 from workbench.runs.foretold import Foretold
 from workbench.runs.store import Store
 
-TRIES = 2
+TRIES, AGAIN_WITHIN_S = 2, 20.0
+"""Beside other load operations are timed once more, where the first time took no longer than this."""
 LEAST_JUDGED_S = 0.5
 """The system counts what others took in hundredths of a second: of less time than this that says nothing."""
 FRESH = timedelta(minutes=10)
@@ -174,8 +176,8 @@ def foretell(
     """Time the operations that the run's points lack, and sum each point's; what was kept of it before stays.
 
     `renew` times all of them again whatever their age, or with False only those that were never timed. What was timed
-    beside other load is timed once more; where that was there still, it counts for this run and is not kept.
-    Raises Cancelled.
+    beside other load is timed once more, unless that took long; where it was there still, it counts for this run and
+    is not kept. Raises Cancelled.
     """
     points, settings, model = point_passes(planned), planned.settings, planned.resident
     under = timer.conditions(settings) if points else None
@@ -188,9 +190,10 @@ def foretell(
     size = partial(timer.working_bytes, settings, model)
     recent, busy, quiet = list(_recent(known, renew)), list[Timing](), list[Timing]()
     words = _timing_words(model.name, known, under, others)
-    for _ in range(TRIES):
+    begun = time.monotonic()
+    for number in range(TRIES):
         lacking = _lacking(points, Table((*recent, *quiet)), size)
-        if not lacking:
+        if not lacking or (number and time.monotonic() - begun > AGAIN_WITHIN_S):
             break
         yield Progress(words)
         for cells in _in_windows(timer.time(settings, model, lacking, cancel), window):
