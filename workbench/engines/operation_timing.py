@@ -42,7 +42,8 @@ ROUNDS = 2
 """How often all passes are gone through: a box's seconds are more alike than its minutes."""
 PASSES, LEAST_PASSES, FEW_PASSES = 4, 2, 1
 PASSES_S = 0.6
-"""After so many seconds LEAST_PASSES are enough; FEW_PASSES of layers that take longer than PASS_S each."""
+"""After so many seconds LEAST_PASSES are enough; FEW_PASSES of layers that take longer than PASS_S each, and
+where attention alone is lacking."""
 STEADY = 1.1
 """Passes that differ by this much were disturbed: more of them are taken."""
 FEW_LAYERS, MORE_LAYERS = 2, 6
@@ -126,11 +127,13 @@ def time_operations(
                 if number == ROUNDS and _agree(totals[each]):
                     continue
                 is_partly = not any(operation.task in WIDE for operation in lacking)
-                seconds = _passes(bench, *_taken(bench, each, is_partly), cancel)
-                found = {operation: taken for operation, taken in seconds.items() if operation in lacking}
-                for operation, taken in found.items():
-                    samples.setdefault((operation, size), []).extend(taken)
-                totals.setdefault(each, []).append(sum(each.counts[o] * median(taken) for o, taken in found.items()))
+                taken, is_long = _taken(bench, each)
+                least = FEW_PASSES if is_long or is_partly else LEAST_PASSES
+                seconds = _passes(bench, taken, cancel, least=least, warm_ups=0 if is_long else 1)
+                found = {operation: each_s for operation, each_s in seconds.items() if operation in lacking}
+                for operation, each_s in found.items():
+                    samples.setdefault((operation, size), []).extend(each_s)
+                totals.setdefault(each, []).append(sum(each.counts[o] * median(each_s) for o, each_s in found.items()))
                 yield tuple(Timing(o, under, size, tuple(samples[o, size]), now()) for o in found)
     finally:
         del bench
@@ -145,38 +148,32 @@ def _agree(totals: Sequence[float]) -> bool:
     return max(totals) <= STEADY * min(totals)
 
 
-def _taken(bench: OperationBench, timed: Pass, is_partly: bool) -> tuple[list[Operation], bool]:
-    """The operations that stand for a pass: so many of its layers as take PASS_S; and whether one of them will do.
-
-    It does for what takes long, and for a pass that `is_partly` timed, since its products are those of another.
-    """
+def _taken(bench: OperationBench, timed: Pass) -> tuple[list[Operation], bool]:
+    """The operations that stand for a pass: so many of its layers as take PASS_S; and whether one takes longer."""
     layers = list(timed.layers)
     bench.seconds(layers[0])
     one = bench.seconds(layers[0])
     layer_s = sum(one[operation] for operation in layers[0] if operation in one)
     is_long = layer_s > PASS_S
     most = 1 if is_long else max(LEAST_LAYERS, int(PASS_S / max(layer_s, LEAST_S)))
-    return [operation for layer in layers[:most] for operation in layer] + list(timed.ends), is_long or is_partly
+    return [operation for layer in layers[:most] for operation in layer] + list(timed.ends), is_long
 
 
 def _passes(
-    bench: OperationBench, taken: Sequence[Operation], is_few: bool, cancel: CancelToken
+    bench: OperationBench, taken: Sequence[Operation], cancel: CancelToken, *, least: int, warm_ups: int
 ) -> Mapping[Operation, list[float]]:
-    """The mean seconds of each operation's calls in each of several passes, one before them not counted.
-
-    With `is_few` in FEW_PASSES that nothing goes before.
-    """
+    """The mean seconds of each operation's calls in each of several passes, `warm_ups` before them not counted."""
     begun = time.perf_counter()
     found: dict[Operation, list[float]] = {}
     totals: list[float] = []
-    for number in range(1 if is_few else 0, PASSES + 1):
+    for number in range(warm_ups + PASSES):
         cancel.check()
         seconds = bench.seconds(taken)
-        if number:
+        if number >= warm_ups:
             for operation, each in seconds.items():
                 found.setdefault(operation, []).append(each)
             totals.append(sum(seconds.values()))
-        enough = len(totals) >= (FEW_PASSES if is_few else LEAST_PASSES)
+        enough = len(totals) >= least
         if enough and time.perf_counter() - begun > PASSES_S and median(totals) <= STEADY * min(totals):
             break
     return found
