@@ -15,7 +15,7 @@ from types import TracebackType
 
 import pyte
 
-GUARD_S = 180
+GUARD_S = 120.0
 USUAL = {"TERM": "xterm-256color", "LC_ALL": "C.UTF-8"}
 """What a terminal says of itself, whatever the tests' own says."""
 FRAMES = 2026

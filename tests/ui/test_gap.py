@@ -258,15 +258,20 @@ async def test_a_context_that_the_model_does_not_have_is_refused() -> None:
             assert store.runs() == []
 
 
+async def run_a_prefill(pilot: Pilot[None], app: WorkbenchApp) -> None:
+    """Of 32 tokens in each of two sequences, by the fields of the pane."""
+    await pilot.press("5")
+    app.query_one("#gap-phase", Choice).action_turn(1)
+    set_field(app, "context", "32")
+    set_field(app, "batch", "2")
+    await pilot.press("r")
+    await finished(pilot, app)
+
+
 async def test_a_prefill_is_chosen_in_the_field() -> None:
     app = a_gap_app()
     async with app.run_test(size=SIZES[1]) as pilot:
-        await pilot.press("5")
-        app.query_one("#gap-phase", Choice).action_turn(1)
-        set_field(app, "context", "32")
-        set_field(app, "batch", "2")
-        await pilot.press("r")
-        await finished(pilot, app)
+        await run_a_prefill(pilot, app)
         assert shown(app, "#gap-verdict").startswith("The prefill takes 285.0 ms")
         assert "prefill of 32 tokens, batch 2" in shown(app, "#gap-progress")
 
@@ -416,12 +421,7 @@ async def test_the_fields_name_the_pass_shown() -> None:
         store.end_run("rows", RunStatus.FINISHED)
     app = a_gap_app()
     async with app.run_test(size=SIZES[0]) as pilot:
-        await pilot.press("5")
-        app.query_one("#gap-phase", Choice).action_turn(1)
-        set_field(app, "context", "32")
-        set_field(app, "batch", "2")
-        await pilot.press("r")
-        await finished(pilot, app)
+        await run_a_prefill(pilot, app)
         app.query_one("#gap-phase", Choice).action_turn(1)
         await pilot.press("6")
         await pilot.pause()

@@ -120,7 +120,7 @@ async def test_without_runs_it_says_how_the_first_is_made() -> None:
     async with app.run_test(size=SIZES[0]) as pilot:
         await open_runs(pilot)
         assert shown(app, "#runs-line").startswith("no runs yet")
-        for key, said in (("enter", "no runs yet"), ("space", "no runs yet"), ("c", "mark two")):
+        for key, said in (*((key, "no runs yet") for key in ("enter", "space", "u", "d")), ("c", "mark two")):
             await pilot.press(key)
             await pilot.pause()
             assert said in message(app)

@@ -161,7 +161,7 @@ class Table:
         near = sorted(((_distance(operation, working_bytes, cell), cell) for cell in cells), key=lambda pair: pair[0])
         if near[0][0] <= NEAREST:
             cell = near[0][1]
-            return Estimate(cell.median * operation.amount / cell.operation.amount, (cell,), timed=True)
+            return Estimate(cell.median * (operation.amount / cell.operation.amount), (cell,), timed=True)
         near = near[:NEIGHBOURS]
         weights = [1 / distance**2 for distance, _ in near]
         each = [log(cell.median / cell.operation.amount) for _, cell in near]
