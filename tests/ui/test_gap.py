@@ -258,7 +258,7 @@ async def test_a_context_that_the_model_does_not_have_is_refused() -> None:
             assert store.runs() == []
 
 
-async def run_a_prefill(pilot: Pilot[None], app: WorkbenchApp) -> None:
+async def run_a_prefill(pilot: Pilot[Any], app: WorkbenchApp) -> None:
     """Of 32 tokens in each of two sequences, by the fields of the pane."""
     await pilot.press("5")
     app.query_one("#gap-phase", Choice).action_turn(1)
