@@ -186,6 +186,18 @@ async def test_v_gives_the_charts_the_pane_and_takes_it_back(size: tuple[int, in
         assert table(app).is_on_screen
 
 
+async def test_a_pane_left_and_opened_before_a_repaint_opens_on_its_table() -> None:
+    app = a_batch_app()
+    async with app.run_test(size=SIZES[0]) as pilot:
+        await run(pilot, app)
+        await pilot.press("v")
+        app.action_pane("prefill_decode")
+        app.action_pane("batch")
+        await pilot.pause()
+        assert table(app).has_focus
+        assert table(app).is_on_screen
+
+
 @pytest.mark.parametrize(("lines", "beside"), [(24, False), (31, False), (32, True), (40, True)])
 async def test_charts_under_the_table_have_a_plot_or_are_left_to_v(lines: int, beside: bool) -> None:
     app = a_batch_app()

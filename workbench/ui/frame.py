@@ -128,6 +128,9 @@ class Frame(Container):
         self.pane = pane
         for ident in FIRST_FOCUS:
             self.query_one(f"#{ident}").display = ident == pane
+        for run_pane in self._run_panes():
+            if run_pane.id != pane:
+                run_pane.left()
         self.query_one(FIRST_FOCUS[pane]).focus()
         if pane == "ceiling":
             self.ceiling_pane.look_again()

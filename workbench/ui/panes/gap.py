@@ -215,8 +215,8 @@ class GapPane(Vertical):
         self.remove_class("-levers")
         self.query_one(LadderTable).focus()
 
-    def on_hide(self) -> None:
-        """The pane opens on its ladder the next time."""
+    def left(self) -> None:
+        """Have the pane open on its ladder the next time."""
         self.remove_class("-levers")
 
     @on(Input.Changed)

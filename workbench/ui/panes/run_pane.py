@@ -170,8 +170,8 @@ class RunPane(Vertical):
         """Leave the charts out where they would have no room."""
         self.set_class(event.size.height < self.CHARTS_FROM_LINES, "-low")
 
-    def on_hide(self) -> None:
-        """The pane opens on its table the next time."""
+    def left(self) -> None:
+        """Have the pane open on its table the next time."""
         self.query_one(Charts).can_focus = False
         self.remove_class("-charts-only")
 
