@@ -58,6 +58,14 @@ def test_noise_is_judged_by_the_precision_asked_for_or_a_fixed_counts_own() -> N
     assert verdicts(Samples()) == []
 
 
+def test_samples_that_bound_nothing_are_told_by_where_they_lie_and_no_time_is_below_none() -> None:
+    row = judged(a_row(), Samples((1.0, 1.5), (0.100, 0.101, 0.300)))
+    assert "TTFT took 1.00 s to 1.50 s in 2 samples, too few or too uneven to bound its median" in row.flags
+    assert "TPOT took 100 ms to 300 ms in 3 samples" in row.flags
+    assert "±" not in row.flags
+    assert (row.ttft_low_ms, row.tpot_low_ms) == (0.0, 0.0)
+
+
 def test_a_steady_course_of_some_size_is_a_drift_either_way() -> None:
     assert "drifting" in verdicts(Samples((), RISING))
     assert "TPOT rose by 5 % over 6 samples" in judged(a_row(), Samples((), RISING)).flags

@@ -9,6 +9,7 @@ from statistics import median
 from workbench.ceilings.batch import Limit
 from workbench.experiments.statistics import median_interval, trend
 from workbench.hardware.load import BUSY_SHARE, STOLEN_SHARE
+from workbench.quantity import Unit, format_value
 from workbench.runs.row import BATCH, Row
 from workbench.runs.samples import Samples
 
@@ -83,9 +84,9 @@ def findings(row: Row, samples: Samples, precision: float | None = None) -> Iter
 
 
 def _ends_ms(seconds: Sequence[float]) -> tuple[float, float] | tuple[None, None]:
-    """Where the median lies, in milliseconds; unknown of fewer than two samples."""
+    """Where the median lies, in milliseconds, no time below none; unknown of fewer than two samples."""
     found = median_interval(seconds)
-    return (None, None) if found is None else (found.low * 1e3, found.high * 1e3)
+    return (None, None) if found is None else (max(0.0, found.low) * 1e3, found.high * 1e3)
 
 
 def _against_its_ceiling(row: Row) -> Iterator[Finding]:
@@ -155,5 +156,8 @@ def _noise(row: Row, name: str, seconds: Sequence[float], precision: float | Non
     if interval is None:
         yield Finding(Verdict.NOISY, f"one sample of {name} says nothing of its noise", "take more repeats")
     elif (share := interval.share_of(median(seconds))) > (precision or PRECISION):
-        advice = "end what else runs, or repeat more"
-        yield Finding(Verdict.NOISY, f"median {name} of {len(seconds)} known to ±{share * 100:.1f} %", advice)
+        reason = f"median {name} of {len(seconds)} known to ±{share * 100:.1f} %"
+        if share >= 1:
+            low, high = (format_value(end, Unit.SECONDS) for end in (min(seconds), max(seconds)))
+            reason = f"{name} took {low} to {high} in {len(seconds)} samples, too few or too uneven to bound its median"
+        yield Finding(Verdict.NOISY, reason, "end what else runs, or repeat more")

@@ -138,7 +138,7 @@ def _line(symptom: Symptom, found: Found) -> SymptomLine:
         phase=symptom.phase,
         verdict=found.verdict,
         times=found.times,
-        low=None if found.interval is None else found.interval.low,
+        low=None if found.interval is None else max(0.0, found.interval.low),
         high=None if found.interval is None else found.interval.high,
         threshold=None if found.times is None else symptom.threshold,
         why=found.why,

@@ -207,6 +207,11 @@ def test_the_measured_time_s_interval_is_of_the_rounds() -> None:
     assert ladder(DECODE, 16, 1, WORK, rounds[:1], RATES).low_s is None
 
 
+def test_no_time_is_measured_below_none_however_uneven_its_rounds() -> None:
+    rounds = [one_round(FakePass(dict.fromkeys(Part, 0.01 * (1 + 5 * i)), 0.0)) for i in range(2)]
+    assert ladder(DECODE, 16, 1, WORK, rounds, RATES).low_s == 0.0
+
+
 def test_no_rounds_are_no_ladder() -> None:
     with pytest.raises(ValueError, match="at least one round"):
         ladder(DECODE, 16, 1, WORK, [], RATES)

@@ -102,7 +102,7 @@ def ladder(
         tuple(rungs),
         _remainder(top, rungs, rounds),
         len(rounds),
-        low_s=None if spread is None else min(spread.low, seconds),
+        low_s=None if spread is None else max(0.0, min(spread.low, seconds)),
         high_s=None if spread is None else max(spread.high, seconds),
     )
 
