@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 import sys
 import threading
 from collections.abc import Mapping, Sequence
@@ -192,9 +193,30 @@ def test_a_program_that_hangs_is_ended_with_all_it_started_when_the_run_is(progr
     finished = seen[-1]
     assert isinstance(finished, Finished)
     assert finished.status is RunStatus.INTERRUPTED
+    assert still_alive(folder) == []
+
+
+def test_a_program_does_not_outlive_a_workbench_that_is_killed(programs: Path) -> None:
+    folder = faulty(programs, {"24": "hangs"})
+    command = [sys.executable, "-m", "workbench", "sweep", str(smollm2_gguf()), "--llama-bench", str(folder)]
+    with subprocess.Popen([*command, "--prompts", "24"], stdout=subprocess.DEVNULL) as workbench:
+        appears(folder / "hangs")
+        workbench.kill()
+    assert still_alive(folder) == []
+
+
+def test_a_program_that_is_none_fails_its_points_with_the_reason(programs: Path) -> None:
+    program = programs / "llama-bench"
+    program.write_bytes(b"\x7fELF cut short")
+    (row,) = rows(sweep(settings(programs, [16]), load_engine, TimedWindow())(CancelToken()))
+    assert f"{program} can't be run: Exec format error" in row.status
+
+
+def still_alive(folder: Path) -> list[psutil.Process]:
+    """What is left, some seconds later, of the program that hung and of what it started."""
     left = [psutil.Process(int(pid)) for pid in (folder / "hangs").read_text().split() if psutil.pid_exists(int(pid))]
     _, alive = psutil.wait_procs(left, timeout=10)
-    assert alive == []
+    return alive
 
 
 def appears(path: Path) -> None:

@@ -1,5 +1,8 @@
 """llama.cpp embedded, on the real file: rows by the server's own clock, and a server that ends with its run."""
 
+import json
+import os
+import signal
 import subprocess
 import sys
 from dataclasses import replace
@@ -107,6 +110,20 @@ def test_a_server_does_not_outlive_a_workbench_that_is_killed() -> None:
     assert servers
     _, alive = psutil.wait_procs(servers, timeout=ENDS_S)
     assert alive == []
+
+
+def test_a_server_does_not_outlive_a_workbench_that_is_killed_while_it_loads(tmp_path: Path) -> None:
+    os.mkfifo(never_read := tmp_path / "model.gguf")
+    told = embedded._told(plan(settings()), "a key", 1, 64) | {"path": str(never_read)}
+    command = [sys.executable, "-m", "workbench.engines.llama_cpp.server_process"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True) as server:
+        assert server.stdin is not None
+        server.stdin.write(json.dumps(told).encode() + b"\n")
+        server.stdin.flush()
+        # Once it is opened for writing too the server waits for the first bytes of the file.
+        with never_read.open("wb"):
+            server.stdin.close()
+            assert server.wait(ENDS_S) == -signal.SIGKILL
 
 
 @pytest.mark.parametrize("api", ["completions", "chat"])

@@ -4,6 +4,7 @@ import logging
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -12,6 +13,7 @@ from pathlib import Path
 
 from workbench.engines.endpoint.key import ENVIRONMENT
 from workbench.engines.engine import BatchTiming, BoxRates, EngineLabels, PointError, RequestTiming
+from workbench.engines.llama_cpp import leash
 from workbench.engines.llama_cpp.file_rates import FileRates
 from workbench.engines.timed_only import TimedOnly
 from workbench.errors import SettingsError
@@ -28,6 +30,7 @@ from workbench.runs.importers.llama_bench import llama_bench_labels, llama_bench
 from workbench.runs.importers.record import Record
 
 log = logging.getLogger(__name__)
+LEASH = Path(leash.__file__)
 LOOK_S = 0.05
 STOP_S = 2.0
 SPARE_TOKENS = 8
@@ -143,17 +146,21 @@ class LlamaBench(TimedOnly):
     def _run(self, command: Sequence[str], cancel: CancelToken) -> tuple[str, str, int]:
         """What the program wrote and its exit code; it is ended as soon as the run is cancelled."""
         environment = {name: value for name, value in os.environ.items() if name != ENVIRONMENT}
+        watched, held = os.pipe()
         try:
             process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
+                [sys.executable, "-I", "-S", str(LEASH), *command],
+                stdin=watched,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 env=environment,
                 start_new_session=True,
             )
         except OSError as error:
+            os.close(held)
             raise PointError(f"{self._program} can't be run: {error.strerror or error}") from None
+        finally:
+            os.close(watched)
         try:
             while True:
                 cancel.check()
@@ -165,6 +172,7 @@ class LlamaBench(TimedOnly):
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait(STOP_S)
+            os.close(held)
 
     def _take_version(self, labels: Labels) -> None:
         if labels.version:

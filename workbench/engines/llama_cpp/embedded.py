@@ -101,20 +101,8 @@ def _version() -> str:
 
 def _start(planned: LoadPlan, secret: str, cancel: CancelToken) -> _Started:
     """The server's process and its address, once it has loaded the file."""
-    settings = planned.settings
     sequences, longest = _asked(planned)
-    told = {
-        "path": str(planned.model.path),
-        "key": secret,
-        "threads": settings.threads or usable_cores(),
-        "batch_tokens": settings.llama_cpp.batch_tokens,
-        "micro_batch_tokens": settings.llama_cpp.micro_batch_tokens,
-        "cache_k": settings.llama_cpp.cache_k,
-        "cache_v": settings.llama_cpp.cache_v,
-        "gpu_layers": settings.llama_cpp.gpu_layers,
-        "sequences": sequences,
-        "context": -(-(longest + SPARE_TOKENS) // SLOT_TOKENS) * SLOT_TOKENS,
-    }
+    told = _told(planned, secret, sequences, longest)
     log_file().parent.mkdir(parents=True, exist_ok=True)
     package_root = str(Path(__file__).parents[3])
     path = os.pathsep.join(filter(None, [package_root, os.environ.get("PYTHONPATH")]))
@@ -138,6 +126,23 @@ def _start(planned: LoadPlan, secret: str, cancel: CancelToken) -> _Started:
     except BaseException:
         _stop(process)
         raise
+
+
+def _told(planned: LoadPlan, secret: str, sequences: int, longest: int) -> dict[str, object]:
+    """What the server's process is to run: caches of so many sequences, each of the longest one's tokens."""
+    settings = planned.settings
+    return {
+        "path": str(planned.model.path),
+        "key": secret,
+        "threads": settings.threads or usable_cores(),
+        "batch_tokens": settings.llama_cpp.batch_tokens,
+        "micro_batch_tokens": settings.llama_cpp.micro_batch_tokens,
+        "cache_k": settings.llama_cpp.cache_k,
+        "cache_v": settings.llama_cpp.cache_v,
+        "gpu_layers": settings.llama_cpp.gpu_layers,
+        "sequences": sequences,
+        "context": -(-(longest + SPARE_TOKENS) // SLOT_TOKENS) * SLOT_TOKENS,
+    }
 
 
 def _asked(planned: LoadPlan) -> tuple[int, int]:

@@ -1,17 +1,24 @@
 """The process that runs llama.cpp's server: told what to run in one line of JSON, it ends when its input does.
 
-The input is a pipe from the workbench. However that process ends, the system closes the pipe, and the server with it.
+The input is a pipe from the workbench. However that process ends, the system closes the pipe, and the server ends with
+it, while it still loads too: a process of its own watches the pipe, since llama.cpp lets no thread of Python run then.
 """
 
 import json
 import os
+import signal
 import sys
 from typing import Any
 
+from workbench.engines.llama_cpp.leash import end_group_with
+
 
 def main() -> None:
-    """Start the server, write its address as one line of JSON, and wait for the end of the input."""
+    """Start the server, write its address as one line of JSON, and serve until the end of the input."""
     told: dict[str, Any] = json.loads(sys.stdin.readline())
+    if os.fork() == 0:
+        os.close(1)
+        end_group_with(0)
     # llama.cpp writes what it loads to standard output, which here is for the address alone.
     answer = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
@@ -21,9 +28,8 @@ def main() -> None:
     except Exception as error:
         said = {"error": " ".join(str(error).split()) or type(error).__name__}
     print(json.dumps(said), file=answer, flush=True)
-    sys.stdin.read()
-    # The server's own threads would be waited for otherwise.
-    os._exit(0)
+    while True:
+        signal.pause()
 
 
 def _started(told: dict[str, Any]) -> Any:
