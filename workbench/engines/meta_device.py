@@ -23,7 +23,8 @@ from transformers.utils import logging as transformers_logging
 
 from workbench.errors import ModelError
 from workbench.models.blueprint import Blueprint, CacheLayer
-from workbench.models.config_layout import LAYERS_OWN, TEXT_SETTINGS
+from workbench.models.config.cache import LAYERS_OWN
+from workbench.models.config.text_config import TEXT_SETTINGS
 from workbench.models.model import DTYPE_BYTES
 from workbench.models.tensors import Tensor
 

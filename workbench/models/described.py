@@ -4,7 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from workbench.models.config_layout import config_layout, text_config
+from workbench.models.config.layout import config_layout
+from workbench.models.config.text_config import text_config
 from workbench.models.layout import unique
 from workbench.models.model import Model, ModelKind
 from workbench.models.tensors import ROUTED, Tensor, group_tensors

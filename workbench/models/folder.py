@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from workbench.errors import ModelError
-from workbench.models.config_layout import EXTRA_LAYERS, layer_count, text_config
+from workbench.models.config.layers import EXTRA_LAYERS, layer_count
+from workbench.models.config.text_config import text_config
 from workbench.models.described import described_model
 from workbench.models.model import Model, ModelKind
 from workbench.models.quantised import quantisation_name

@@ -1,19 +1,18 @@
 """The tensors of a model from its config.json by arithmetic, for the decoder families that presets use."""
 
 import math
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from workbench.errors import ModelError, unknown_name
-from workbench.models.config_layout import MOST_LAYERS
+from workbench.models.config.class_defaults import CLASS_DEFAULTS
+from workbench.models.config.figures import Config
+from workbench.models.config.layers import check_layer_count
 from workbench.models.described import described_model
 from workbench.models.model import DTYPE_BYTES, Model, ModelKind
 from workbench.models.tensors import Tensor
 
-Config = Mapping[str, Any]
 Shapes = Iterator[tuple[str, tuple[int, ...]]]
 
-_OWN_HEAD_DIM = {"qwen3": 128, "gpt_oss": 64}
 FAMILIES = ("gpt_oss", "llama", "mistral", "qwen2", "qwen3", "qwen3_moe")
 
 
@@ -58,8 +57,7 @@ def tensor_shapes(config: Config, name: str) -> Shapes:
     h, V = _setting(config, "hidden_size", name), _setting(config, "vocab_size", name)
     yield "model.embed_tokens.weight", (V, h)
     layers = _setting(config, "num_hidden_layers", name)
-    if layers > MOST_LAYERS:
-        raise ModelError(f"{name} claims {layers:,} layers in its settings, which no model has.")
+    check_layer_count(layers, name)
     for index in range(layers):
         layer = f"model.layers.{index}"
         yield from _attention(config, name, f"{layer}.self_attn", h)
@@ -87,7 +85,7 @@ def _attention(config: Config, name: str, prefix: str, h: int) -> Shapes:
     family = config["model_type"]
     heads = _setting(config, "num_attention_heads", name)
     kv_heads = _optional(config, "num_key_value_heads", name) or heads
-    head_dim = _optional(config, "head_dim", name) or _OWN_HEAD_DIM.get(family) or h // heads
+    head_dim = _optional(config, "head_dim", name) or CLASS_DEFAULTS.get(family, {}).get("head_dim") or h // heads
     if head_dim <= 0:
         raise ModelError(f"The settings of {name} have {heads:,} heads share a width of {h:,}. Check them.")
     q, kv = heads * head_dim, kv_heads * head_dim

@@ -7,7 +7,9 @@ from typing import Any
 
 from workbench.errors import ModelError, unknown_name
 from workbench.models.blueprint import Blueprint, CacheLayer
-from workbench.models.config_layout import EXTRA_LAYERS, HIDDEN, config_layout, text_config
+from workbench.models.config.layers import EXTRA_LAYERS
+from workbench.models.config.layout import HIDDEN, config_layout
+from workbench.models.config.text_config import text_config
 from workbench.models.described import described_model
 from workbench.models.model import DTYPE_BYTES, KvKind, KvLayer, Model, ModelKind
 from workbench.models.quantised import quantisation_name, quantised
