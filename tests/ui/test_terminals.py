@@ -1,6 +1,7 @@
 """Terminals as they are over SSH: few colours, odd locales, suspended, gone quiet."""
 
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Mapping
@@ -81,6 +82,17 @@ def test_ctrl_z_gives_the_terminal_back_and_fg_draws_the_screen_anew() -> None:
         assert terminal.echoes
         terminal.screen.reset()
         terminal.signal(signal.SIGCONT)
+        terminal.wait_for(STARTED)
+        terminal.send("2")
+        terminal.wait_for("enter explain")
+        terminal.send("q")
+        assert terminal.wait_for_exit() == 0
+        assert terminal.echoes
+
+
+def test_begun_in_the_background_it_takes_the_terminal_once_it_comes_to_the_front() -> None:
+    shell = ("bash", "-c", f"set -m; {shlex.join(APP)} & wait %1; fg")
+    with Terminal(shell, 80, 24, cwd=ROOT) as terminal:
         terminal.wait_for(STARTED)
         terminal.send("2")
         terminal.wait_for("enter explain")

@@ -24,14 +24,32 @@ class QuietDriver(LinuxDriver):
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
         self.exit_event = self.leaving = WakingEvent()
+        self._has_terminal = False
+        self._asked_again = False
+
+    def start_application_mode(self) -> None:
+        """Take the terminal; a process in the background is stopped by the system at that, and takes it once continued."""
+        before = self._writer_thread
+        self._asked_again = True
+        while self._asked_again and self._writer_thread is before:
+            self._asked_again = False
+            super().start_application_mode()
+        self._has_terminal = self._writer_thread is not before
+
+    def stop_application_mode(self) -> None:
+        """Give the terminal back."""
+        self._has_terminal = False
+        super().stop_application_mode()
 
     def _sigcont_application(self, *signalled: Any) -> None:
         """Take the terminal anew after a stop, also one from outside, of which there was no word before."""
         suspension.continued()
-        if self._auto_restart and not self._must_signal_resume:
+        if self._auto_restart and self._has_terminal:
             self.suspend_application_mode()
             self._must_signal_resume = True
-        super()._sigcont_application(*signalled)
+        if self._must_signal_resume:
+            super()._sigcont_application(*signalled)
+        self._asked_again = True
 
     def run_input_thread(self) -> None:
         """Hand on what is typed, until it is `leaving` or the terminal has gone."""
