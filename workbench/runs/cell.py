@@ -8,6 +8,8 @@ from workbench.record import format_cell_number
 from workbench.runs.column import Column
 from workbench.runs.row import COLUMN, Row, column_of
 
+NOT_TOLD = "–"
+
 
 def column_of_row(row: Row, name: str) -> Column:
     """A column as that row has it."""
@@ -17,6 +19,8 @@ def column_of_row(row: Row, name: str) -> Column:
 
 def cell(row: Row, name: str) -> str:
     """A row's value as a table shows it, without the unit its heading carries; empty where not measured."""
+    if not _is_told(row, name):
+        return NOT_TOLD
     return _written(COLUMN[name], getattr(row, name))
 
 
@@ -24,11 +28,16 @@ def quantity(row: Row, name: str) -> Quantity | None:
     """A cell with its formula and inputs, as `enter` shows it; None where it holds no figure."""
     value = getattr(row, name)
     column = column_of_row(row, name)
-    if not isinstance(value, int | float):
+    if not isinstance(value, int | float) or not _is_told(row, name):
         return None
     inputs = tuple(q for q in (quantity(row, i) for i in column.inputs) if q is not None)
     found = _quantity(column, value, inputs)
     return replace(found, source=row.predicted_from) if column.from_operations and row.predicted_from else found
+
+
+def _is_told(row: Row, name: str) -> bool:
+    """Of another tool's failed result the prompt may not be known, and then is 0."""
+    return name != "prompt_tokens" or row.prompt_tokens > 0 or row.status == "ok"
 
 
 def _written(column: Column, value: Any) -> str:

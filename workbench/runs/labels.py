@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from workbench.runs.cell import cell
 from workbench.runs.row import BATCH, Row
 
 
@@ -30,6 +31,12 @@ def labels(rows: Sequence[Row]) -> str:
 def figures_words(kind: str) -> str:
     """Which of several timings the figures of a kind's rows are, in words."""
     return "figures: the median step" if kind == BATCH else "figures: the best of the repeats"
+
+
+def point_words(row: Row) -> str:
+    """Which point of its run a row is."""
+    tokens = cell(row, "prompt_tokens")
+    return f"context {tokens}, batch {row.batch:,}" if row.kind == BATCH else f"prompt {tokens}"
 
 
 def mark(row: Row) -> str:

@@ -41,7 +41,7 @@ class Row:
     prompt_tokens: int = field(
         metadata=described(
             "prompt",
-            "tokens of the prompt",
+            "tokens of the prompt; 0 in a failed row that doesn't tell them",
             unit=Unit.TOKENS,
             symbol="n",
             in_batch={"heading": "context", "meaning": "tokens each sequence holds before the steps, their mean"},

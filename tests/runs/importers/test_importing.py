@@ -13,13 +13,16 @@ from tests.models.files import smollm2
 from tests.runs.importers.recordings import OLD_CSV, OLD_MARKDOWN, RECORDED, recording
 from workbench.ceilings import decode, prefill
 from workbench.errors import ImportRefused, ModelError, SettingsError
+from workbench.experiments.settings import SweepSettings
 from workbench.experiments.sittings import kept_settings
 from workbench.hardware.devices import device
 from workbench.models.resolve import resolve
+from workbench.runs.cell import cell, quantity
 from workbench.runs.importers.importing import import_file, runs_of, words
 from workbench.runs.importers.reading import found_in
 from workbench.runs.importers.rows import SampledRow
 from workbench.runs.importers.standing import Standing, standing
+from workbench.runs.labels import point_words
 from workbench.runs.row import Row
 from workbench.runs.run import Run, RunStatus
 from workbench.runs.store import Store
@@ -178,6 +181,31 @@ def test_what_can_not_be_a_measurement_is_a_failed_row(changed: Mapping[str, Any
     assert (row.ttft_ms, row.prompt_tokens_per_s, row.judgement) == (None, None, None)
 
 
+@pytest.mark.parametrize(
+    ("changed", "shown"),
+    [
+        ({"samples_ns": ["fast"]}, "512"),
+        ({"n_gen": "many"}, "512"),
+        ({"n_prompt": "long"}, "–"),
+        ({"n_prompt": 0, "n_gen": 0}, "–"),
+        ({"n_prompt": 0, "n_gen": 128, "samples_ns": ["fast"]}, "–"),
+        ({"n_prompt": 0, "n_gen": 128, "n_depth": 64, "samples_ns": ["fast"]}, "64"),
+    ],
+)
+def test_a_failed_row_has_the_prompt_that_was_asked_for_or_none(changed: Mapping[str, Any], shown: str) -> None:
+    row = one_row(**changed)
+    assert row.status.startswith("failed: ")
+    assert cell(row, "prompt_tokens") == shown
+    assert (quantity(row, "prompt_tokens") is None) == (shown == "–")
+    assert point_words(row) == f"prompt {shown}"
+
+
+def test_a_run_without_a_prompt_that_is_told_can_be_asked_for_again() -> None:
+    found = found_in(json.dumps([result(n_prompt="long")]).encode(), "results")
+    [(run, _)] = runs_of(found, Standing(), SOURCE, MOMENT)
+    assert run.settings["prompts"] == list(SweepSettings.prompts)
+
+
 def test_a_result_that_says_nothing_of_its_test_is_left_out_and_told() -> None:
     lacking = {name: value for name, value in result().items() if name != "n_prompt"} | {"avg_ts": 1.0}
     without = {name: value for name, value in lacking.items() if name != "n_gen"}
@@ -265,6 +293,7 @@ def test_batches_are_rows_of_a_batch_run_whose_shared_prompt_is_read_once() -> N
         ({"t_tg": 9.0}, "t_tg is 9 s, and speed_tg says"),
         ({"n_kv": 7}, "n_kv is 7"),
         ({"pl": 0}, "0 sequences"),
+        ({"tg": "many"}, "tg is many"),
         ({"is_tg_separate": 1}, "decoded apart"),
     ],
 )
@@ -273,6 +302,7 @@ def test_batches_that_can_not_be_are_failed_rows(changed: Mapping[str, Any], rea
     [row] = rows_of(json.dumps({**line, **changed}))
     assert reason in row.status
     assert row.step_ms is None
+    assert row.prompt_tokens == line["pp"]
 
 
 def test_a_run_is_kept_whole_and_the_same_file_is_not_doubled_unless_asked() -> None:

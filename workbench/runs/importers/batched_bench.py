@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from workbench.runs.importers.imported_point import MOST_RATE, MOST_SECONDS, ImportedPoint, Labels, Times, differs
-from workbench.runs.importers.record import NotAFigure, Record, amount, count, word
+from workbench.runs.importers.record import NotAFigure, Record, amount, count, known_count, word
 
 TOOL = "llama-batched-bench"
 MOST_SEQUENCES = 1 << 20
@@ -34,7 +34,9 @@ def batched_bench_point(record: Record, labels: Labels) -> ImportedPoint | None:
     try:
         n, k, b = count(values, "pp"), count(values, "tg"), count(values, "pl", MOST_SEQUENCES)
     except NotAFigure as error:
-        return ImportedPoint(record.line, labels, problem=f"failed: {error}")
+        n, k, b = known_count(values, "pp"), known_count(values, "tg"), known_count(values, "pl", MOST_SEQUENCES)
+        problem = f"failed: {error}"
+        return ImportedPoint(record.line, labels, prompt_tokens=n, steps=k, batch=max(b, 1), problem=problem)
     if n is None or k is None or b is None:
         return None
     is_shared = _is_shared(values, n, k, b)

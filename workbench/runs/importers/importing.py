@@ -245,6 +245,7 @@ def _settings(
     }
     prompts = tuple(row.prompt_tokens for row, _ in rows)
     if kind == PREFILL_DECODE:
+        prompts = tuple(filter(None, prompts)) or SweepSettings.prompts
         steps = [row.new_tokens for row, _ in rows if row.tpot_ms]
         repeats = max(row.repeats for row, _ in rows)
         return SweepSettings(**common, prompts=prompts, new_tokens=max(steps, default=1), repeats=repeats).plain()

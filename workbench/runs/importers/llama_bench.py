@@ -10,7 +10,7 @@ from statistics import fmean
 from typing import Any
 
 from workbench.runs.importers.imported_point import MOST_RATE, MOST_SECONDS, ImportedPoint, Labels, Times, differs
-from workbench.runs.importers.record import NotAFigure, Record, above_zero, amount, count, word
+from workbench.runs.importers.record import NotAFigure, Record, above_zero, amount, count, known_count, word
 
 TOOL = "llama-bench"
 MEASURED = frozenset(
@@ -42,7 +42,9 @@ def llama_bench_point(record: Record, labels: Labels) -> ImportedPoint | None:
     try:
         n, k, d = (count(values, name) for name in ("n_prompt", "n_gen", "n_depth"))
     except NotAFigure as error:
-        return ImportedPoint(record.line, labels, problem=f"failed: {error}")
+        n, k, d = (known_count(values, name) for name in ("n_prompt", "n_gen", "n_depth"))
+        problem = f"failed: {error}"
+        return ImportedPoint(record.line, labels, prompt_tokens=n, depth=d, steps=k, problem=problem)
     if n is None and k is None:
         return None
     moment = str(values.get("test_time", ""))[:LONGEST_MOMENT]

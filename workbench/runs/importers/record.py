@@ -80,6 +80,14 @@ def count(values: Mapping[str, Any], name: str, most: int = MOST_TOKENS) -> int 
     return value
 
 
+def known_count(values: Mapping[str, Any], name: str, most: int = MOST_TOKENS) -> int:
+    """The same of a result that has no figure; 0 where it doesn't tell."""
+    try:
+        return count(values, name, most) or 0
+    except NotAFigure:
+        return 0
+
+
 def amount(values: Mapping[str, Any], name: str) -> float | None:
     """A number above zero; None where the column is missing or empty. Raises NotAFigure for another."""
     value = values.get(name)

@@ -108,11 +108,12 @@ def prefill_decode_row(
 ) -> SampledRow:
     """A prefill, steps, or with `decoded` a prefill and the steps that go on from it.
 
-    Steps alone have the tokens they began with as their prompt; on an empty cache the first token is one.
+    Steps alone have the tokens they began with as their prompt; on an empty cache the first token is one. Without a
+    figure the prompt is what was asked for, 0 where that is none or not told.
     """
     steps = decoded or point
     n, d, k = point.prompt_tokens, point.depth, steps.steps
-    n = n or max(d, 1)
+    n = n or (d if point.problem else max(d, 1))
     new_tokens = k + 1 if steps.depth or point.prompt_tokens else max(k, 1)
     t = middle_context(n if not point.prompt_tokens else d + n, new_tokens)
     ttft, tpot = point.prefill or Times(), steps.step or Times()
@@ -123,7 +124,7 @@ def prefill_decode_row(
         remarks.setdefault("decoded from an empty cache")
     columns: dict[str, Any] = {
         "prompt_tokens": n,
-        "context_tokens": t,
+        "context_tokens": max(t, 1),
         "batch": 1,
         "new_tokens": new_tokens,
         "repeats": max(len(ttft.samples_s), len(tpot.samples_s), 1),

@@ -14,7 +14,7 @@ from textual.widgets import Static
 
 from workbench.quantity import Quantity, explain
 from workbench.runs.cell import cell, column_of_row, quantity
-from workbench.runs.labels import mark, quantisation_label
+from workbench.runs.labels import mark, point_words, quantisation_label
 from workbench.runs.row import BATCH, Row
 
 FRAME_LINES = 6
@@ -84,10 +84,7 @@ def cell_explanation(row: Row, name: str, more: Sequence[str] = ()) -> TextScree
         lines += ["", f"The point {row.status}."]
     lines += [f"{mark(row)} {flag}" for flag in row.flags.split("; ") if flag]
     lines += ["", *_labels(row)]
-    where = (
-        f"context {row.prompt_tokens:,}, batch {row.batch:,}" if row.kind == BATCH else f"prompt {row.prompt_tokens:,}"
-    )
-    return TextScreen(f"{column.heading} · row of {where}", lines)
+    return TextScreen(f"{column.heading} · row of {point_words(row)}", lines)
 
 
 def figures_explanation(figures: Iterable[Quantity]) -> TextScreen:
