@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from tests.commands.conftest import Workbench
-from tests.fakes import fake_load
+from tests.fakes import a_row, fake_load
 from tests.runs.test_symptoms import the_texts_requests, the_texts_steps
 from workbench.runs.row import BATCH, PREFILL_DECODE, Row
 from workbench.runs.run import Run, RunStatus
@@ -52,6 +52,27 @@ def test_the_table_has_the_verdicts_and_the_sentences_stand_below(workbench: Wor
     assert ended.line("later tokens slow down")[1:4] == ["decode, cache reads", "present", "1.89 ×"]
     assert "  acts on it: a shorter context; a quantised cache" in ended.out
     assert "  would tell: workbench batch MODEL" in ended.out
+
+
+def test_a_run_that_measured_nothing_says_why_once_and_lists_no_symptoms(workbench: Workbench) -> None:
+    failed = {"status": "failed: the engine ran out of memory", "ttft_ms": None, "tpot_ms": None}
+    rows = [a_row(prompt_tokens=n, **failed) for n in (64, 1024)]
+    keep("failed", PREFILL_DECODE, rows)
+    said = "prompt 64; prompt 1,024: failed: the engine ran out of memory"
+    ended = workbench("runs", "explain", "failed")
+    assert (ended.code, ended.out.count("\n")) == (0, 2)
+    assert ended.out.endswith(f"{said}\n")
+    as_json = workbench("runs", "explain", "failed", "--format", "json")
+    assert (as_json.json, as_json.err) == ([], f"{said}\n")
+
+
+@pytest.mark.usefixtures("texts_runs")
+def test_a_failed_point_among_measured_ones_is_told_before_the_symptoms(workbench: Workbench) -> None:
+    keep("some", PREFILL_DECODE, [*the_texts_requests(), a_row(prompt_tokens=8192, status="failed: too long")])
+    ended = workbench("runs", "explain", "some")
+    assert ended.out.splitlines()[1] == "prompt 8,192: failed: too long"
+    assert ended.out.count("too long") == 1
+    assert "later tokens slow down" in ended.out
 
 
 @pytest.mark.usefixtures("texts_runs")

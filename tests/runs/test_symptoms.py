@@ -12,7 +12,7 @@ from workbench.quantity import explain
 from workbench.runs.checks import Verdict
 from workbench.runs.readings import Reading, fit, over_contexts, readings, times
 from workbench.runs.row import BATCH, Row
-from workbench.runs.symptoms import SymptomLine, symptom_words, symptoms, symptoms_of
+from workbench.runs.symptoms import SymptomLine, failures, symptom_words, symptoms, symptoms_of
 
 W, K, B = 2_384_199_680, 229_376, 27.2e9
 """The weights and the cache per token of the text's model in FP32, and the bandwidth its first row shows."""
@@ -197,9 +197,8 @@ def test_intervals_that_span_both_answers_decide_nothing() -> None:
     assert "more repeats" in line_of(rows, SLOWING).would_tell
 
 
-@pytest.mark.parametrize("rows", [[], [a_request(64, 172.0, 84.5)], [a_row(status="failed: out of memory")]])
-def test_too_few_rows_say_what_would_tell(rows: list[Row]) -> None:
-    found = {line.symptom: line for line in symptoms(rows)}
+def test_too_few_rows_say_what_would_tell() -> None:
+    found = {line.symptom: line for line in symptoms([a_request(64, 172.0, 84.5)])}
     for name in (WAITS, CURVED, STEADY, SLOWING, COPIED, JOINING, BY_CACHE):
         assert found[name].verdict == Verdict.UNKNOWN
         assert "workbench " in found[name].would_tell
@@ -209,6 +208,22 @@ def test_failed_rows_count_for_nothing() -> None:
     failed = a_request(8192, 1.0, 1.0, status="failed: out of memory")
     assert symptoms([*the_texts_requests(), failed]) == symptoms(the_texts_requests())
     assert len(readings([failed])) == 0
+
+
+def test_rows_none_of_which_was_measured_say_why_each_reason_once() -> None:
+    failed = [
+        a_request(n, 1.0, 1.0, status=f"failed: {why}") for n, why in ((1, "too hot"), (16, "cold"), (64, "cold"))
+    ]
+    assert symptoms(failed) == ()
+    assert failures([*the_texts_requests(), *failed]) == (
+        "prompt 1: failed: too hot",
+        "prompt 16; prompt 64: failed: cold",
+    )
+
+
+def test_no_number_of_times_is_below_none() -> None:
+    found = line_of(requests(TTFT_MS, {1: 90.0, 16: 100.0, 64: 80.0, 256: 110.0, 1024: 85.0, 4096: 95.0}), COPIED)
+    assert found.low == 0.0
 
 
 def test_readings_without_rows_are_enough_for_the_times() -> None:

@@ -12,7 +12,7 @@ from workbench.runs.ladder_record import ladder_record
 from workbench.runs.listed import listed
 from workbench.runs.ownership import can_be_taken_over, owner_words
 from workbench.runs.store import Store
-from workbench.runs.symptoms import SHOWN_APART, explained_rows, symptom_words, symptoms
+from workbench.runs.symptoms import SHOWN_APART, explained_rows, failures, symptom_words, symptoms
 
 
 def list_runs(options: argparse.Namespace) -> int:
@@ -101,11 +101,15 @@ def explained(options: argparse.Namespace) -> int:
     with Store() as store:
         runs = [store.run(name) for name in options.runs]
         rows = explained_rows([(run, store.rows(run.run_id)) for run in runs])
-    lines = symptoms(rows)
+    lines, failed = symptoms(rows), failures(rows)
+    say = print if options.format is Format.TABLE else note
+    if options.format is Format.TABLE:
+        print(f"{', '.join(run.run_id for run in runs)} · {labels(rows)}")
+    for sentence in failed:
+        say(sentence)
     if options.format is not Format.TABLE:
         print_records(lines, options.format)
         return 0
-    print(f"{', '.join(run.run_id for run in runs)} · {labels(rows)}")
     print_records(lines, Format.TABLE, without=SHOWN_APART)
     for line in lines:
         print(f"\n{line.symptom}: {line.verdict}")

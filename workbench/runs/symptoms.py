@@ -30,6 +30,7 @@ from workbench.runs.checks import (
     slows_with_context,
     square,
 )
+from workbench.runs.labels import point_words
 from workbench.runs.readings import Reading, readings
 from workbench.runs.row import COLUMN, Row
 from workbench.runs.run import Run
@@ -112,9 +113,24 @@ def explained_rows(runs: Sequence[tuple[Run, Sequence[Row]]], alike: Sequence[st
     return rows
 
 
-def symptoms(rows: Iterable[Row]) -> tuple[SymptomLine, ...]:
-    """Every symptom of the tables as the rows of a run, or of several of one model and box, show it."""
-    return symptoms_of(readings(rows))
+def symptoms(rows: Sequence[Row]) -> tuple[SymptomLine, ...]:
+    """Every symptom of the tables as the rows of a run, or of several of one model and box, show it.
+
+    Of rows none of which was measured only those that can be told without a figure.
+    """
+    found = symptoms_of(readings(rows))
+    if any(row.status == "ok" for row in rows):
+        return found
+    return tuple(line for line in found if line.verdict == Verdict.PRESENT)
+
+
+def failures(rows: Iterable[Row]) -> tuple[str, ...]:
+    """Why rows have no figures, each reason once with the points it holds for."""
+    points: dict[str, list[str]] = {}
+    for row in rows:
+        if row.status != "ok":
+            points.setdefault(row.status, []).append(point_words(row))
+    return tuple(f"{'; '.join(dict.fromkeys(each))}: {status}" for status, each in points.items())
 
 
 def symptoms_of(found: Sequence[Reading]) -> tuple[SymptomLine, ...]:

@@ -7,14 +7,15 @@ from workbench.quantity import Quantity, explain
 from workbench.runs.checks import Verdict
 from workbench.runs.labels import labels
 from workbench.runs.row import Row
-from workbench.runs.symptoms import SymptomLine, symptom_words, symptoms
+from workbench.runs.symptoms import SymptomLine, failures, symptom_words, symptoms
 from workbench.ui.widgets.explanation import TextScreen
 
 
 def symptoms_screen(run_id: str, rows: Sequence[Row]) -> TextScreen:
-    """The symptoms of a run's rows: those present first, with their figures, then the absent, then the rest."""
+    """Why rows failed, and the symptoms of a run: those present first, with their figures, the absent, the rest."""
     found = sorted(symptoms(rows), key=lambda line: list(Verdict).index(Verdict(line.verdict)))
-    return TextScreen(f"What {run_id} shows", [labels(rows), "", *_symptom_lines(found)])
+    failed = [line for sentence in failures(rows) for line in (sentence, "")]
+    return TextScreen(f"What {run_id} shows", [labels(rows), "", *failed, *_symptom_lines(found)])
 
 
 def perturbation_screen(rows: Sequence[Row]) -> TextScreen:
