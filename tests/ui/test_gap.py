@@ -9,7 +9,7 @@ import pytest
 from textual.pilot import Pilot
 
 from tests.fakes import FAKE_PARTS_S, FakeModel, FakePass, fake_load
-from tests.runs.test_row_ladder import a_step
+from tests.runs.row_ladder.planted import a_step
 from tests.ui.driving import SIZES, finished, message, shown, until
 from workbench.experiments.gap import fresh
 from workbench.experiments.gap import gap as gap_experiment

@@ -18,7 +18,9 @@ from workbench.gap_output import print_ladder
 from workbench.headless import run_gap, run_perturbation, run_probe, run_sweeps
 from workbench.output import Format, note
 from workbench.runs.ladder import DECODE, PREFILL
-from workbench.runs.row_ladder import Asked, VendorRates, row_ladder
+from workbench.runs.row_ladder.ladder import row_ladder
+from workbench.runs.row_ladder.points import Asked
+from workbench.runs.row_ladder.rates import VendorRates
 from workbench.runs.store import Store
 from workbench.runs.symptoms import ALIKE_BUT_THREADS, explained_rows
 from workbench.tracks import hardware_named, opened_on, track_batch, track_settings

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from tests.runs.test_row_ladder import a_step
+from tests.runs.row_ladder.planted import a_step
 from workbench.experiments.gap.fresh import FRESH_S, is_fresh
 from workbench.experiments.gap.gap_plan import LEAST_ROUNDS
 from workbench.hardware.machine import this_machine
 from workbench.runs import owner
-from workbench.runs.row_ladder import row_ladder
+from workbench.runs.row_ladder.ladder import row_ladder
 from workbench.runs.run import Run
 
 AT = datetime(2026, 1, 1, 12, tzinfo=UTC)

@@ -7,7 +7,7 @@ from enum import StrEnum
 from workbench.experiments.gap.ladder import FRAMEWORK
 from workbench.experiments.gap.parts import Part
 from workbench.runs.ladder import BELOW_VENDOR, OTHER_LOAD, REMAINDER, SPLIT_MEMORY, Ladder, Rung
-from workbench.runs.row_ladder import CONTEXT, FIXED, PROMPT, SEQUENCES, SQUARE
+from workbench.runs.row_ladder.terms import CONTEXT, FIXED, PROMPT, SEQUENCES, SQUARE
 
 PHYSICS_UP_TO, ORDINARY_UP_TO = 1.25, 2.0
 """Times the ceiling: what is left to gain below the first is little, from the second on something is wrong."""

@@ -18,7 +18,8 @@ from workbench.quantity import explain
 from workbench.runs.ladder import DECODE, PREFILL, Ladder, Rung
 from workbench.runs.ladder_record import fastest_words, ladder_lines, milliseconds
 from workbench.runs.row import Row
-from workbench.runs.row_ladder import Asked, row_ladder
+from workbench.runs.row_ladder.ladder import row_ladder
+from workbench.runs.row_ladder.points import Asked
 from workbench.runs.run import Run
 from workbench.runs.symptoms import ALIKE_BUT_THREADS, explained_rows
 from workbench.ui.live_run import LiveRun

@@ -9,7 +9,7 @@ from workbench.experiments.gap.parts import Part
 from workbench.record import written
 from workbench.runs.ladder import BELOW_VENDOR, OTHER_LOAD, Ladder, Rung
 from workbench.runs.ladder_record import LadderLine, ladder_lines, milliseconds
-from workbench.runs.row_ladder import CONTEXT, FIXED, PROMPT, SEQUENCES, SQUARE
+from workbench.runs.row_ladder.terms import CONTEXT, FIXED, PROMPT, SEQUENCES, SQUARE
 from workbench.ui.widgets.telling_table import TellingTable
 from workbench.ui.widgets.waterfall import BLOCK_BARS, Bars, waterfall
 
