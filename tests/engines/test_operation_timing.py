@@ -1,16 +1,19 @@
 """Timing the operations of a pass on torch: all of them have cells, and every round adds to the samples of each."""
 
 import json
+from collections.abc import Mapping, Sequence
+from itertools import chain, count
 from pathlib import Path
 
 import pytest
 
 from tests.engines.test_batches import MIXTURE
-from workbench.engines import operation_timing
-from workbench.engines.operation_timing import ROUNDS, time_operations, working_bytes
+from workbench.engines import framework_timing, operation_timing
+from workbench.engines.operation_timing import MOST_UNSETTLED, ROUNDS, time_operations, working_bytes
 from workbench.experiments.plan import Plan, plan
 from workbench.experiments.settings import SweepSettings, Weights
-from workbench.hardware.timings import FRAMEWORK, Table, Task
+from workbench.hardware.probe.operations import OperationBench
+from workbench.hardware.timings import FRAMEWORK, Operation, Table, Task
 from workbench.predictions.passes import decode_step, prefill
 from workbench.predictions.prediction import predicted
 from workbench.runner import Cancelled, CancelToken
@@ -23,8 +26,8 @@ def few_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(operation_timing, "LEAST_PASSES", 1)
     monkeypatch.setattr(operation_timing, "PASSES_S", 0.0)
     monkeypatch.setattr(operation_timing, "STEADY", 1e9)
-    monkeypatch.setattr(operation_timing, "NARROW_STEPS", 3)
-    monkeypatch.setattr(operation_timing, "NARROW_WARM_UPS", 0)
+    monkeypatch.setattr(framework_timing, "NARROW_STEPS", 3)
+    monkeypatch.setattr(framework_timing, "NARROW_WARM_UPS", 0)
 
 
 def a_plan(folder: Path) -> Plan:
@@ -65,6 +68,50 @@ def test_what_took_otherwise_in_one_round_than_in_another_is_timed_once_more(
     planned = a_plan(tmp_path)
     *_, last = time_operations(planned.settings, planned.resident, [decode_step(planned.resident, 9)], CancelToken())
     assert {len(cell.seconds) for cell in last} >= {ROUNDS + 1}
+
+
+def given_pages(monkeypatch: pytest.MonkeyPatch, passes: int) -> None:
+    """As many pages as any pass is disturbed by in the first so many, none after those."""
+    counts = chain.from_iterable((number * 10**9, (number + (number < passes)) * 10**9) for number in count())
+    monkeypatch.setattr(operation_timing, "page_faults", lambda: next(counts))
+
+
+@pytest.mark.parametrize("disturbed", [0, 1, MOST_UNSETTLED, MOST_UNSETTLED + 1])
+def test_a_step_that_the_system_gave_pages_does_not_count(
+    disturbed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[float] = []
+
+    def seconds(bench: OperationBench, operations: Sequence[Operation]) -> dict[Operation, float]:
+        asked.append(float(len(asked)))
+        return dict.fromkeys((o for o in operations if o.task not in FRAMEWORK), asked[-1])
+
+    monkeypatch.setattr(OperationBench, "seconds", seconds)
+    monkeypatch.setattr(operation_timing, "time_framework", lambda *_: ())
+    given_pages(monkeypatch, disturbed)
+    planned = a_plan(tmp_path)
+    passes = [decode_step(planned.resident, 9)]
+    _, first, *_ = time_operations(planned.settings, planned.resident, passes, CancelToken())
+    # One layer was timed twice before, to see how long it takes.
+    assert {cell.seconds for cell in first} == {(float(2 + min(disturbed, MOST_UNSETTLED)),)}
+
+
+def test_the_pages_that_a_prefill_is_given_are_part_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given_pages(monkeypatch, 10)
+    passes_timed: list[int] = []
+    seconds = OperationBench.seconds
+
+    def counted(bench: OperationBench, operations: Sequence[Operation]) -> Mapping[Operation, float]:
+        passes_timed.append(1)
+        return seconds(bench, operations)
+
+    monkeypatch.setattr(OperationBench, "seconds", counted)
+    monkeypatch.setattr(operation_timing, "time_framework", lambda *_: ())
+    planned = a_plan(tmp_path)
+    timed = time_operations(planned.settings, planned.resident, [prefill(planned.resident, 8)], CancelToken())
+    next(timed)
+    next(timed)
+    assert len(passes_timed) == 4
 
 
 def test_it_can_be_stopped_between_passes(tmp_path: Path) -> None:

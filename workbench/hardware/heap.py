@@ -3,6 +3,11 @@
 import ctypes
 from contextlib import suppress
 
+try:
+    import resource
+except ImportError:  # Windows has none.
+    resource = None  # type: ignore[assignment]
+
 M_ARENA_MAX = -8
 """From glibc's malloc.h."""
 
@@ -21,3 +26,8 @@ def give_back_heap() -> None:
     """Give free pages inside the heap back to the system; the next allocations fault them in again."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
+
+
+def page_faults() -> int:
+    """How many pages the system has given to this process so far, all threads together; 0 where it doesn't say."""
+    return 0 if resource is None else resource.getrusage(resource.RUSAGE_SELF).ru_minflt

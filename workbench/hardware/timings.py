@@ -28,6 +28,8 @@ class Task(StrEnum):
     STEP = "step"  # as LAYER
 
 
+WIDE = (Task.PRODUCT, Task.EXPERTS)
+"""What reads weights."""
 FRAMEWORK = (Task.LAYER, Task.STEP)
 """What a layer and a pass cost besides their operations: the interpreter's and the dispatcher's share."""
 
