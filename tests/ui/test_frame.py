@@ -19,6 +19,7 @@ from workbench.ui.help import help_text
 from workbench.ui.live_run import mark_interrupted
 from workbench.ui.title import title_line
 from workbench.ui.widgets.chart import y_ticks
+from workbench.ui.widgets.explanation import TextScreen
 from workbench.ui.widgets.strip import cores, filled
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -36,6 +37,25 @@ async def test_help_explains_the_pane_in_front(size: tuple[int, int]) -> None:
         await pilot.press("escape", "3", "question_mark")
         await pilot.pause()
         assert "max(F / C, W / B)" in message(app)
+
+
+@pytest.mark.parametrize("typed", ["question_mark", "ctrl+p"])
+async def test_what_is_closed_twice_closes_no_other_screen(typed: str) -> None:
+    app = an_app()
+    async with app.run_test(size=SIZES[0]) as pilot:
+        await pilot.press(typed)
+        panes, over = app.screen_stack
+        await app.push_screen(TextScreen("Another", []))
+        # As keys that were typed ahead come to a screen which had no time for them.
+        over.dismiss()
+        assert app.screen_stack[:2] == [panes, over]
+        await pilot.press("escape")
+        over.dismiss()
+        over.dismiss()
+        await pilot.pause()
+        assert app.screen_stack == [panes]
+        await pilot.press("2")
+        assert app.frame.pane == "ceiling"
 
 
 async def test_every_line_of_the_frame_fits_80_columns() -> None:

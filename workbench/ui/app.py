@@ -29,6 +29,7 @@ from workbench.ui.ready_run import ReadyRun, gap_of, perturbation_of, rest_of, r
 from workbench.ui.widgets.box_view import BoxScreen
 from workbench.ui.widgets.explanation import TextScreen
 from workbench.ui.widgets.export_dialog import ExportDialog
+from workbench.ui.widgets.overlay import Palette
 from workbench.ui.widgets.strip import Strip
 from workbench.ui.widgets.symptoms_view import symptoms_screen
 
@@ -215,6 +216,11 @@ class WorkbenchApp(MeasuringApp):
     async def action_quit(self) -> None:
         """Leave; a run that is under way keeps its rows."""
         self.leave(0)
+
+    def action_command_palette(self) -> None:
+        """Open the palette."""
+        if not isinstance(self.screen, Palette):
+            self.push_screen(Palette(id="--command-palette"))
 
     def action_suspend(self) -> None:
         """Give the terminal back to the shell until `fg`, unless that would stop a measurement midway."""

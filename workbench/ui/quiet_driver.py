@@ -28,12 +28,12 @@ class QuietDriver(LinuxDriver):
         self._asked_again = False
 
     def start_application_mode(self) -> None:
-        """Take the terminal; a process in the background is stopped by the system at that, and takes it once continued."""
+        """Take the terminal; one in the background is stopped at that by the system, and takes it once continued."""
         before = self._writer_thread
         self._asked_again = True
         while self._asked_again and self._writer_thread is before:
             self._asked_again = False
-            super().start_application_mode()
+            super().start_application_mode()  # type: ignore[no-untyped-call]
         self._has_terminal = self._writer_thread is not before
 
     def stop_application_mode(self) -> None:

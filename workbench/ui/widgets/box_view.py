@@ -8,7 +8,6 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
-from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from workbench.ceilings.box import Box
@@ -18,6 +17,7 @@ from workbench.quantity import Quantity, explain, format_number
 from workbench.ui.live_run import LiveRun
 from workbench.ui.widgets.explanation import FRAME_LINES
 from workbench.ui.widgets.levels import Levels, spread_over, steps
+from workbench.ui.widgets.overlay import Overlay
 from workbench.ui.widgets.strip import FEW_CORES
 
 LABEL_WIDTH, FIGURE_WIDTH, GAP = 20, 8, 2
@@ -56,7 +56,7 @@ class Figure:
         return f"{value:.0f}" if self.covers else f"{value:.2f}"
 
 
-class BoxScreen(ModalScreen[None]):
+class BoxScreen(Overlay[None]):
     """The last minutes over the panes; whoever opens it says when to draw them anew."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -5,18 +5,18 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
-from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from workbench.record import headings
 from workbench.runs.compare import ComparedPoint, Comparison
+from workbench.ui.widgets.overlay import Overlay
 from workbench.ui.widgets.record_table import RecordTable
 
 PREFILL_FIGURES = tuple(name for name in headings(ComparedPoint) if "ttft" in name)
 STEP_FIGURES = tuple(name for name in headings(ComparedPoint) if "total_tokens_per_s" in name)
 
 
-class ComparisonScreen(ModalScreen[None]):
+class ComparisonScreen(Overlay[None]):
     """The comparison's words and its points; enter on a ratio shows the two figures it is made of."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q", "dismiss", show=False)]

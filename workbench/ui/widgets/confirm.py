@@ -5,11 +5,12 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen
 from textual.widgets import Static
 
+from workbench.ui.widgets.overlay import Overlay
 
-class ConfirmScreen(ModalScreen[bool]):
+
+class ConfirmScreen(Overlay[bool]):
     """What would be done; only y does it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -9,18 +9,18 @@ from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
-from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from workbench.quantity import Quantity, explain
 from workbench.runs.cell import cell, column_of_row, quantity
 from workbench.runs.labels import mark, point_words, quantisation_label
 from workbench.runs.row import BATCH, Row
+from workbench.ui.widgets.overlay import Overlay
 
 FRAME_LINES = 6
 
 
-class TextScreen(ModalScreen[None]):
+class TextScreen(Overlay[None]):
     """A title, lines to read, and a way back."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -8,14 +8,14 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
 from workbench.errors import StoreError
 from workbench.ui.widgets.line_input import LineInput
+from workbench.ui.widgets.overlay import Overlay
 
 
-class ExportDialog(ModalScreen[Path | None]):
+class ExportDialog(Overlay[Path | None]):
     """A path, `write` called on it, and the reason when it refuses."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "give_up", show=False)]

@@ -7,7 +7,6 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
 from workbench.errors import WorkbenchError
@@ -15,9 +14,10 @@ from workbench.runs.importers.importing import Imported, import_file
 from workbench.runs.importers.standing import standing
 from workbench.runs.store import Store
 from workbench.ui.widgets.line_input import LineInput
+from workbench.ui.widgets.overlay import Overlay
 
 
-class ImportDialog(ModalScreen[Imported | None]):
+class ImportDialog(Overlay[Imported | None]):
     """A path, the model and the hardware its results are of, and the reason when one of them is refused."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "give_up", show=False)]

@@ -7,10 +7,10 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen
 from textual.widgets import DataTable, Static
 
 from workbench.predictions.ledger import Accuracy, Entry, accuracy, accuracy_by_model, worst_first
+from workbench.ui.widgets.overlay import Overlay
 from workbench.ui.widgets.record_table import RecordTable
 
 EMPTY = (
@@ -22,7 +22,7 @@ MODEL_WIDTH = 19
 ENTRY_SHOWN = ("context", "batch", "predicted", "low", "high", "measured", "error", "inside")
 
 
-class LedgerScreen(ModalScreen[None]):
+class LedgerScreen(Overlay[None]):
     """Groups with the worst miss first, under them the entries of the one under the cursor; enter explains a figure."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q", "dismiss", show=False)]

@@ -1,0 +1,28 @@
+"""Screens over the panes, each of which closes itself and no other.
+
+Textual closes the screen in front, whichever was told to close: of two keys typed at once the second closes another.
+"""
+
+from typing import TypeVar
+
+from textual.await_complete import AwaitComplete
+from textual.command import CommandPalette
+from textual.screen import ModalScreen
+
+Result = TypeVar("Result")
+
+
+class Overlay(ModalScreen[Result]):
+    """A screen over the panes."""
+
+    def dismiss(self, result: Result | None = None) -> AwaitComplete:
+        """Close this screen, where it is the one in front."""
+        return super().dismiss(result) if self.is_active else AwaitComplete()
+
+
+class Palette(CommandPalette):
+    """Textual's palette of commands."""
+
+    def dismiss(self, result: None = None) -> AwaitComplete:
+        """Close the palette, where it is in front."""
+        return super().dismiss(result) if self.is_active else AwaitComplete()
