@@ -5,6 +5,7 @@ import queue
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 
 from workbench.errors import StoreError, WorkbenchError
 from workbench.experiments.events import (
@@ -13,6 +14,7 @@ from workbench.experiments.events import (
     Finished,
     LadderMeasured,
     OperationsTimed,
+    OthersMeasure,
     PointFailed,
     PointsForetold,
     RowMeasured,
@@ -20,6 +22,7 @@ from workbench.experiments.events import (
 )
 from workbench.hardware.heap import share_one_heap
 from workbench.runs import owner
+from workbench.runs.measuring import Beside, measuring_begun, others_words
 from workbench.runs.run import RunStatus
 from workbench.runs.store import Store
 
@@ -47,7 +50,7 @@ class CancelToken:
 
     def check(self) -> None:
         """Raise Cancelled if it was asked."""
-        if self._event.is_set():
+        if self.cancelled:
             raise Cancelled
 
 
@@ -59,8 +62,16 @@ def drive(experiment: Experiment, cancel: CancelToken, store: Store, listener: L
     """Iterate an experiment of one run or several in turn: each row is committed first, then handed to `listener`.
 
     An error is raised on after the run is marked failed in the store; a run that was refused before its first row
-    leaves nothing there, and one that was refused as it was resumed stays interrupted.
+    leaves nothing there, and one that was refused as it was resumed stays interrupted. Rows measured while another
+    process measures too say so.
     """
+    with measuring_begun(store.measuring) as beside:
+        if words := others_words(beside.others):
+            listener(OthersMeasure(words))
+        _drive(experiment, cancel, store, listener, beside)
+
+
+def _drive(experiment: Experiment, cancel: CancelToken, store: Store, listener: Listener, beside: Beside) -> None:
     started: Started | None = None
     ended = False
     rows = 0
@@ -73,6 +84,7 @@ def drive(experiment: Experiment, cancel: CancelToken, store: Store, listener: L
                     (store.resume_run if event.run.resumed_at else store.add_run)(event.run)
                     started, ended, rows = event, False, 0
                 case RowMeasured() | PointFailed():
+                    event = replace(event, row=beside.labelled(event.row))
                     store.add_row(event.row, event.samples)
                     rows += 1
                 case OperationsTimed(timings):

@@ -36,11 +36,6 @@ class Lever:
     factor: Quantity = headed("times")
     why: str = headed("why")
 
-    @property
-    def helps(self) -> bool:
-        """Whether it raises the ceiling at all."""
-        return self.factor.value > 1.0005
-
 
 @dataclass(frozen=True)
 class _Place:

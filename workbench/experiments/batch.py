@@ -21,6 +21,7 @@ from workbench.experiments.repeats import LEAST_REPEATS, warm_ups
 from workbench.experiments.served import goodput, with_streams
 from workbench.experiments.settings import BatchSettings
 from workbench.experiments.sittings import Earlier
+from workbench.experiments.timed_columns import with_steps
 from workbench.experiments.window import TimedWindow
 from workbench.models.model import DTYPE_BYTES
 from workbench.quantity import Quantity
@@ -255,15 +256,9 @@ def _row(
     told = settings.endpoint.rate is None
     if not timings:
         return under_ceiling(row, sweep, told)
-    step = median(steps)
     touched = [layer for timing in timings for layer in timing.experts_touched]
     row = replace(
-        row,
-        tpot_ms=min(steps) * 1e3,
-        tpot_median_ms=step * 1e3,
-        step_ms=step * 1e3,
-        decode_tokens_per_s=1 / step,
-        total_tokens_per_s=b / step,
+        with_steps(row, steps),
         prefill_ms=median(timing.prefill_s for timing in timings) * 1e3,
         experts_touched=mean(touched) if touched else None,
     )

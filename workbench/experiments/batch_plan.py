@@ -5,9 +5,9 @@ from math import ceil
 
 from workbench.ceilings import decode, prefill
 from workbench.ceilings.memory_fit import MemoryNeed, most_sequences
-from workbench.experiments.engine_plan import run_model, run_need
-from workbench.experiments.plan import LoadPlan, loading_seconds, middle_context
-from workbench.experiments.settings import BatchSettings, check_context, check_held, check_settings, resolved_weights
+from workbench.experiments.engine_plan import run_need
+from workbench.experiments.plan import LoadPlan, loading_seconds, middle_context, resolved_model
+from workbench.experiments.settings import BatchSettings
 from workbench.hardware.machine import available_bytes, usable_cores
 from workbench.models.model import KvKind, Model
 from workbench.models.slices import larger_slice
@@ -69,12 +69,7 @@ class BatchPlan(LoadPlan):
 
 def plan_batch(settings: BatchSettings) -> BatchPlan:
     """Resolve and check a batch sweep; raises SettingsError or ModelError, and leaves memory to `check_memory`."""
-    check_settings(settings)
-    model = run_model(settings)
-    weights = resolved_weights(settings, model)
-    check_context(settings, model)
-    check_held(settings, model)
-    resident = settings.held(model)
+    model, resident, weights = resolved_model(settings)
     C = assumed_compute(settings.threads or usable_cores())
     available = available_bytes()
     fitting = [point for point in points(settings) if need_at(settings, resident, point).total <= available]

@@ -11,6 +11,7 @@ from workbench.experiments.engine_plan import run_model, run_need
 from workbench.experiments.engine_settings import TRANSFORMERS
 from workbench.experiments.gap.variant import AS_LOADED
 from workbench.experiments.settings import (
+    BatchSettings,
     RunSettings,
     SweepSettings,
     Weights,
@@ -111,14 +112,22 @@ class Plan(LoadPlan):
         return f"prompts up to {prompt:,} tokens" if prompt else ""
 
 
-def plan(settings: SweepSettings) -> Plan:
-    """Resolve and check a sweep; raises SettingsError or ModelError, and leaves memory to `check_memory`."""
+def resolved_model(settings: SweepSettings | BatchSettings) -> tuple[Model, Model, Weights]:
+    """The model of checked settings as named and as the engine holds it, and which weights it is loaded with.
+
+    Raises SettingsError or ModelError.
+    """
     check_settings(settings)
     model = run_model(settings)
     weights = resolved_weights(settings, model)
     check_context(settings, model)
     check_held(settings, model)
-    resident = settings.held(model)
+    return model, settings.held(model), weights
+
+
+def plan(settings: SweepSettings) -> Plan:
+    """Resolve and check a sweep; raises SettingsError or ModelError, and leaves memory to `check_memory`."""
+    model, resident, weights = resolved_model(settings)
     return Plan(
         settings=settings,
         model=model,

@@ -19,6 +19,7 @@ from workbench.experiments.repeats import Repeats, warm_ups
 from workbench.experiments.served import with_requests
 from workbench.experiments.settings import SweepSettings
 from workbench.experiments.sittings import Earlier
+from workbench.experiments.timed_columns import with_prefills
 from workbench.experiments.window import TimedWindow
 from workbench.quantity import Origin, Quantity, Unit
 from workbench.runner import Experiment
@@ -205,13 +206,9 @@ def _row(sweep: MeasuredRun[Plan], n: int, taken: _Taken, rates: Around) -> Row:
     if not taken.timings:
         return under_ceiling(row, sweep)
     ttfts, tpots = taken.series
-    ttft, tpot = min(ttfts), min(tpots)
+    tpot = min(tpots)
     row = replace(
-        row,
-        ttft_ms=ttft * 1e3,
-        ttft_median_ms=median(ttfts) * 1e3,
-        prompt_tokens_per_s=n / ttft,
-        prefill_gflop_per_s=F / ttft / 1e9,
+        with_prefills(row, ttfts),
         tpot_ms=tpot * 1e3,
         tpot_median_ms=median(tpots) * 1e3,
         decode_tokens_per_s=1 / tpot,

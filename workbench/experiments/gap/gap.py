@@ -28,6 +28,7 @@ from workbench.experiments.gap.verdict import with_verdict
 from workbench.experiments.gap.winner import save_winner
 from workbench.experiments.measured_run import Around, Load, MeasuredRun, measured_run, point_row
 from workbench.experiments.settings import GapSettings
+from workbench.experiments.timed_columns import with_prefills, with_steps
 from workbench.experiments.window import TimedWindow
 from workbench.hardware.device import Device
 from workbench.hardware.machine import THIS_MACHINE
@@ -321,23 +322,6 @@ def _row(sweep: MeasuredRun[GapPlan], seconds: Sequence[float], rates: Around) -
         predicted_resident_bytes=planned.need.total,
         **about,
     )
-    if seconds and settings.prefill:
-        least = min(seconds)
-        row = replace(
-            row,
-            ttft_ms=least * 1e3,
-            ttft_median_ms=median(seconds) * 1e3,
-            prompt_tokens_per_s=b * settings.context / least,
-            prefill_gflop_per_s=(row.prefill_flop or 0) / least / 1e9,
-        )
-    elif seconds:
-        step = median(seconds)
-        row = replace(
-            row,
-            tpot_ms=min(seconds) * 1e3,
-            tpot_median_ms=step * 1e3,
-            step_ms=step * 1e3,
-            decode_tokens_per_s=1 / step,
-            total_tokens_per_s=b / step,
-        )
+    if seconds:
+        row = with_prefills(row, seconds) if settings.prefill else with_steps(row, seconds)
     return on_basis(row, Basis.MINUTE)

@@ -214,16 +214,8 @@ class RunsPane(Vertical):
             return
 
         def answered(yes: bool | None) -> None:
-            if not yes:
-                return
-            try:
-                with Store() as store:
-                    store.take_over(run.run_id)
-            except StoreError as error:
-                self._say("The run can't be taken over", str(error), is_error=True)
-            else:
+            if yes and self._changed(lambda store: store.take_over(run.run_id), "The run can't be taken over"):
                 act()
-            self.look_again()
 
         self.app.push_screen(
             ConfirmScreen(
@@ -234,16 +226,22 @@ class RunsPane(Vertical):
             answered,
         )
 
+    def _changed(self, change: Callable[[Store], object], refused: str) -> bool:
+        """Whether the store was changed; where it can't be, `refused` heads why. What the store then holds is shown."""
+        try:
+            with Store() as store:
+                change(store)
+        except StoreError as error:
+            self._say(refused, str(error), is_error=True)
+            return False
+        finally:
+            self.look_again()
+        return True
+
     def _confirm_deletion(self, run: ListedRun) -> None:
         def answered(yes: bool | None) -> None:
-            if not yes:
-                return
-            try:
-                with Store() as store:
-                    store.delete_run(run.run_id)
-            except StoreError as error:
-                self._say("The run can't be deleted", str(error), is_error=True)
-            self.look_again()
+            if yes:
+                self._changed(lambda store: store.delete_run(run.run_id), "The run can't be deleted")
 
         rows = "its row" if run.rows == 1 else f"its {run.rows} rows"
         self.app.push_screen(
