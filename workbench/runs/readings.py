@@ -9,6 +9,9 @@ from workbench.experiments.statistics import Interval, student_t_95
 from workbench.quantity import format_number
 from workbench.runs.row import BATCH, PREFILL_DECODE, Row
 
+ROUNDING = 1e-13
+"""Of the largest figure in a matrix: a pivot below it is what floating point left of none."""
+
 
 @dataclass(frozen=True)
 class Reading:
@@ -197,12 +200,15 @@ def fit_terms(points: Sequence[tuple[Sequence[float], float, float]]) -> Fit | N
 
 
 def _inverse(matrix: list[list[float]]) -> list[list[float]]:
-    """By Gauss and Jordan, with pivots; the matrix of a fit with enough different x has one."""
+    """By Gauss and Jordan, with pivots; raises ZeroDivisionError where one line of it follows from others."""
     size = len(matrix)
+    least = ROUNDING * max(abs(value) for row in matrix for value in row)
     work = [[*row, *(1.0 if i == j else 0.0 for j in range(size))] for i, row in enumerate(matrix)]
     for i in range(size):
         pivot = max(range(i, size), key=lambda k: abs(work[k][i]))
         work[i], work[pivot] = work[pivot], work[i]
+        if abs(work[i][i]) <= least:
+            raise ZeroDivisionError
         work[i] = [value / work[i][i] for value in work[i]]
         for k in range(size):
             if k != i:

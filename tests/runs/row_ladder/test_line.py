@@ -78,3 +78,10 @@ def test_a_prefill_s_fixed_cost_slope_and_square_are_found() -> None:
     assert found[PROMPT] == pytest.approx(1e-4 * 4096, rel=1e-4)
     assert found[SQUARE] == pytest.approx(2e-8 * 4096**2, rel=1e-4)
     assert adds_up(ladder)
+
+
+def test_points_that_repeat_one_another_decide_no_more_than_one_of_them() -> None:
+    rows = [a_step(16, extra_s=extra_s) for extra_s in (0.0, 0.001, 0.002)]
+    two_sizes = row_ladder([*rows, a_step(256, 2)])
+    assert list(seconds(two_sizes)) == ["remainder"]
+    assert adds_up(two_sizes)

@@ -83,7 +83,8 @@ def _of_prefills(points: Sequence[Point]) -> tuple[Term, ...]:
 
 
 def _of_steps(points: Sequence[Point]) -> tuple[Term, ...]:
-    contexts = len({point.cache_bytes / point.batch for point in points})
-    batches = len({point.batch for point in points})
+    sizes = {(point.cache_bytes, point.batch) for point in points}
+    contexts = len({cache_bytes / b for cache_bytes, b in sizes})
+    batches = len({b for _, b in sizes})
     grow = (*((_CONTEXT,) if contexts > 1 else ()), *((_SEQUENCES,) if batches > 1 else ()))
-    return (_FIXED, *grow) if grow and len(points) > len(grow) else ()
+    return (_FIXED, *grow) if grow and len(sizes) > len(grow) else ()

@@ -25,11 +25,13 @@ def untold(
     ]
     if phase == DECODE and CONTEXT not in told:
         said.append(
-            "can't tell whether the context costs more than its bytes: there is one context; "
+            "can't tell whether the context costs more than its bytes: there are too few contexts of one batch; "
             "workbench sweep MODEL --prompts 16,1024,4096"
         )
     if phase == DECODE and SEQUENCES not in told:
-        said.append("can't tell what each sequence adds: there is one batch; workbench batch MODEL --batches 1,2,4,8")
+        said.append(
+            "can't tell what each sequence adds: there are too few batches of one context; workbench batch MODEL --batches 1,2,4,8"
+        )
     if phase == PREFILL and SQUARE not in told:
         said.append("can't tell attention's n² from the rest: fewer than three prompts")
     if len({row.threads for row in rows}) < 2:
