@@ -18,6 +18,7 @@ from workbench.experiments.engine_settings import ENDPOINT, TRANSFORMERS
 from workbench.experiments.events import (
     Event,
     Finished,
+    OthersMeasure,
     PointFailed,
     PointsForetold,
     Predicted,
@@ -250,6 +251,8 @@ class _Output:
     def show(self, event: Event) -> None:
         """Show one event."""
         self.begun = self.begun or isinstance(event, Started)
+        if isinstance(event, OthersMeasure):
+            note(event.words)
         try:
             self._show(event)
         except BrokenPipeError:

@@ -1,10 +1,12 @@
 """A sweep in the app: rows stream in, it stops, fails at a point, is explained and exported."""
 
+import os
 from pathlib import Path
 
 import pytest
 
 from tests.ui.driving import PROMPTS, SIZES, Gate, an_app, finished, message, shown, until
+from workbench.runs import owner
 from workbench.runs.export import csv_text
 from workbench.runs.row_columns import SWEEP_TABLE
 from workbench.runs.run import RunStatus
@@ -216,3 +218,18 @@ async def test_a_second_run_starts_afresh_and_overlaps_none() -> None:
         assert table(app).row_count == 3
         with Store() as store:
             assert len(store.runs()) == 2
+
+
+async def test_beside_another_workbench_a_run_is_begun_only_once_that_was_told() -> None:
+    app = an_app()
+    other = owner._named(os.getppid())
+    with Store() as store:
+        store.connection.execute("INSERT INTO measuring VALUES (?, '2026-01-01T12:03:00Z')", (str(other),))
+    async with app.run_test(size=SIZES[0]) as pilot:
+        await pilot.press("r")
+        assert f"{owner.process_words(str(other))}, since 2026-01-01T12:03:00Z" in message(app)
+        assert app.live is None
+        await pilot.press("escape", "r")
+        await finished(pilot, app)
+        with Store() as store:
+            assert all("measured too" in row.flags for row in store.rows(store.run("last").run_id))

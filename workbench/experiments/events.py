@@ -21,6 +21,13 @@ class Started:
 
 
 @dataclass(frozen=True)
+class OthersMeasure:
+    """Other processes measure on this machine as this one begins to, in words."""
+
+    words: str
+
+
+@dataclass(frozen=True)
 class PointFloor:
     """One point from arithmetic, before it is measured: the least time of its prefill and of each decode step.
 
@@ -136,7 +143,8 @@ class PointsForetold:
 
 
 Event = (
-    Started
+    OthersMeasure
+    | Started
     | OperationsTimed
     | PointsForetold
     | Predicted

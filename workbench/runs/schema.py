@@ -8,7 +8,7 @@ from pathlib import Path
 from workbench.errors import StoreError
 from workbench.runs.row import COLUMNS
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 _SQL_TYPES = {str: "TEXT", int: "INTEGER", float: "REAL"}
 _ADDED_TO_RUNS = {"about_model": "TEXT NOT NULL DEFAULT '{}'", "resumed_at": "TEXT NOT NULL DEFAULT '[]'"}
 """Columns of runs that stores of version 2 and before lack."""
@@ -51,6 +51,7 @@ def prepare(
             " working_bytes INTEGER NOT NULL, data TEXT NOT NULL,"
             " PRIMARY KEY (conditions, operation, working_bytes))"
         )
+        connection.execute("CREATE TABLE IF NOT EXISTS measuring (owner TEXT PRIMARY KEY, since TEXT NOT NULL)")
         connection.execute("CREATE INDEX IF NOT EXISTS rows_of_run ON rows (run_id)")
         for table, column in _missing_columns(connection):
             connection.execute(f"ALTER TABLE {table} ADD COLUMN {column}")

@@ -14,6 +14,7 @@ from workbench.hardware.calibration import Calibration
 from workbench.runs import owner
 from workbench.runs.database import Database
 from workbench.runs.ladder import Ladder
+from workbench.runs.measuring import MeasuringStore
 from workbench.runs.ownership import can_be_taken_over, check_resumable, check_unowned
 from workbench.runs.predicted_store import PredictedStore
 from workbench.runs.row import COLUMNS, Row
@@ -33,6 +34,7 @@ class Store(Database):
     def __init__(self, path: Path | None = None) -> None:
         super().__init__(path)
         self.predicted = PredictedStore(self)
+        self.measuring = MeasuringStore(self)
 
     def add_run(self, run: Run) -> None:
         """Commit a run as running, owned by this process."""

@@ -91,7 +91,7 @@ class WorkbenchApp(MeasuringApp):
 
     def _begin_run(self, refusal: str, ready: Callable[[], ReadyRun]) -> bool:
         """Start a run where none is under way and nothing forbids it, else say why not; whether it was started."""
-        if self._is_busy():
+        if self._is_busy() or self._is_beside_another():
             return False
         try:
             made = ready()
@@ -146,7 +146,7 @@ class WorkbenchApp(MeasuringApp):
 
     def action_probe(self, quick: bool = False) -> None:
         """Measure the box itself, and keep what was found as its calibration."""
-        if self._is_busy():
+        if self._is_busy() or self._is_beside_another():
             return
         chosen = ProbeSettings(model=self.frame.chosen.model, quick=quick)
         self._waiting.take()

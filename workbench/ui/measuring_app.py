@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterable
+from contextlib import suppress
 
 from textual import events, on
 from textual.app import App, ComposeResult
@@ -23,6 +24,7 @@ from workbench.paths import log_file
 from workbench.quantity import format_duration
 from workbench.runner import Experiment, Runner
 from workbench.runs.measured_device import this_device
+from workbench.runs.measuring import Measuring, others_words
 from workbench.runs.store import Store
 from workbench.tracks import Track
 from workbench.ui.box_watch import BoxWatch
@@ -68,6 +70,7 @@ class MeasuringApp(App[int]):
         self.runner = runner or Runner(Store)
         self.live: LiveRun | None = None
         self.probing: LiveProbe | None = None
+        self._others_told: frozenset[Measuring] = frozenset()
         self._perturbed: list[LiveRun] = []
         self._settings = settings
         self._track = track
@@ -271,6 +274,18 @@ class MeasuringApp(App[int]):
         if self.runner.busy:
             self._say("A measurement is running", "Two must not overlap. x stops the one that runs.")
         return self.runner.busy
+
+    def _is_beside_another(self) -> bool:
+        """Whether another workbench measures on this machine that was not told of before; it is told now."""
+        others: frozenset[Measuring] = frozenset()
+        with suppress(WorkbenchError), Store() as store:
+            others = store.measuring.others()
+        are_new = bool(others - self._others_told)
+        self._others_told = others
+        if are_new:
+            again = "Nothing was begun. Press the key again to measure all the same."
+            self._say("Another measurement is running", f"{others_words(others)}\n\n{again}")
+        return are_new
 
     def start(self, ready: ReadyRun) -> None:
         """Show the pane of a run, with the rows of its earlier sittings, and drive it."""
