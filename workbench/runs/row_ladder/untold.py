@@ -30,7 +30,8 @@ def untold(
         )
     if phase == DECODE and SEQUENCES not in told:
         said.append(
-            "can't tell what each sequence adds: there are too few batches of one context; workbench batch MODEL --batches 1,2,4,8"
+            "can't tell what each sequence adds: there are too few batches of one context; "
+            "workbench batch MODEL --batches 1,2,4,8"
         )
     if phase == PREFILL and SQUARE not in told:
         said.append("can't tell attention's n² from the rest: fewer than three prompts")
