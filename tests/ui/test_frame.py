@@ -3,9 +3,11 @@
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from textual.screen import Screen
 
 from tests.terminal import Terminal
 from tests.ui.driving import SIZES, Gate, an_app, finished, message, shown, until
@@ -20,6 +22,7 @@ from workbench.ui.live_run import mark_interrupted
 from workbench.ui.title import title_line
 from workbench.ui.widgets.chart import y_ticks
 from workbench.ui.widgets.explanation import TextScreen
+from workbench.ui.widgets.overlay import Palette
 from workbench.ui.widgets.strip import cores, filled
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -56,6 +59,19 @@ async def test_what_is_closed_twice_closes_no_other_screen(typed: str) -> None:
         assert app.screen_stack == [panes]
         await pilot.press("2")
         assert app.frame.pane == "ceiling"
+
+
+@pytest.mark.parametrize("over", [Palette, lambda: TextScreen("A text", [])], ids=["palette", "text"])
+async def test_a_screen_told_to_close_before_it_is_mounted_opens_all_the_same(over: Callable[[], Screen[None]]) -> None:
+    app = an_app()
+    async with app.run_test(size=SIZES[0]) as pilot:
+        opened = over()
+        app.push_screen(opened)
+        opened.dismiss()
+        await pilot.pause()
+        assert app.screen is opened
+        await pilot.press("escape")
+        assert app.screen is app.screen_stack[0]
 
 
 async def test_every_line_of_the_frame_fits_80_columns() -> None:

@@ -1,13 +1,15 @@
 """Screens over the panes, each of which closes itself and no other.
 
 Textual closes the screen in front, whichever was told to close: of two keys typed at once the second closes another.
+And a key that a screen behind left unanswered comes to the one in front, which may not be mounted yet: closed before it
+is, it ends the app with an error.
 """
 
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from textual.await_complete import AwaitComplete
 from textual.command import CommandPalette
-from textual.screen import ModalScreen
+from textual.screen import ModalScreen, Screen
 
 Result = TypeVar("Result")
 
@@ -17,7 +19,7 @@ class Overlay(ModalScreen[Result]):
 
     def dismiss(self, result: Result | None = None) -> AwaitComplete:
         """Close this screen, where it is the one in front."""
-        return super().dismiss(result) if self.is_active else AwaitComplete()
+        return super().dismiss(result) if _is_there(self) else AwaitComplete()
 
 
 class Palette(CommandPalette):
@@ -25,4 +27,8 @@ class Palette(CommandPalette):
 
     def dismiss(self, result: None = None) -> AwaitComplete:
         """Close the palette, where it is in front."""
-        return super().dismiss(result) if self.is_active else AwaitComplete()
+        return super().dismiss(result) if _is_there(self) else AwaitComplete()
+
+
+def _is_there(screen: Screen[Any]) -> bool:
+    return screen.is_active and screen.is_mounted
