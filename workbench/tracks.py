@@ -1,6 +1,6 @@
 """Hardware tracks by name, from presets: a device, the models that suit it, and what is measured on it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -121,11 +121,14 @@ class Suited:
     fits: bool | None = headed("fits")
 
 
-def suited(track: Track) -> tuple[Suited, ...]:
-    """The models of a track as they are stored, with a cache of the context of its batch settings."""
+def suited(track: Track, models: Iterable[str] | None = None) -> tuple[Suited, ...]:
+    """The models of a track, or the presets named, as they are stored, with a cache of its batch settings' context.
+
+    Raises ModelError for a preset that can't be computed.
+    """
     memory, t = device_named(track.hardware).memory, max(track.batch.contexts)
     found = []
-    for name in track.models:
+    for name in track.models if models is None else models:
         need = needed(preset_model(name), t, CACHE_TYPE_BYTES[DEFAULT_CACHE_TYPE])
         found.append(Suited(name, t, need, memory, None if memory is None else need.value <= memory.value))
     return tuple(found)

@@ -45,6 +45,51 @@ async def test_another_model_is_planned_at_once() -> None:
         assert field(app, "model").value in shown(app, "#plan")
 
 
+def model_lines(app: WorkbenchApp) -> list[str]:
+    models = app.screen.query_one("#models", OptionList)
+    return [str(models.get_option_at_index(index).prompt) for index in range(models.option_count)]
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_every_preset_says_what_it_needs_and_whether_that_fits_under_a_heading(size: tuple[int, int]) -> None:
+    app = an_app()
+    async with app.run_test(size=size) as pilot:
+        await until(pilot, lambda: shown(app, "#plan") != "" and "fits" in model_lines(app)[-1])
+        heading, lines = shown(app, "#models-heading"), model_lines(app)
+        columns = heading.index("as stored") + len("as stored"), heading.index("memory")
+        for line in (each for each in lines if "on disk" not in each):
+            assert line[: columns[0]].endswith("B")
+            assert line[columns[1] :] in ("fits", "too big")
+        assert f"{'llama-3.1-70b':<24}141 GB too big" in lines
+        models = app.screen.query_one("#models", OptionList)
+        assert max(map(len, [heading, *lines])) <= models.scrollable_content_region.width
+        assert not any(len(line) > app.screen.query_one("#plan").size.width for line in shown(app, "#plan").split("\n"))
+
+
+async def test_what_fits_follows_the_track() -> None:
+    app = an_app()
+    async with app.run_test(size=SIZES[0]) as pilot:
+        await until(pilot, lambda: any("qwen3-235b-a22b" in line and "too big" in line for line in model_lines(app)))
+        await until(pilot, lambda: any(line.startswith("gpt-oss-120b-mxfp4") for line in model_lines(app)))
+        app.screen.query_one("#track", Choice).action_turn(-1)
+        assert app.screen.query_one(SetupPane).settings_or(SweepSettings()).track == "X"
+        await until(
+            pilot, lambda: any("gpt-oss-120b-mxfp4" in line and line.endswith("fits") for line in model_lines(app))
+        )
+
+
+async def test_the_run_and_its_time_stand_first_and_are_not_told_of_what_is_refused() -> None:
+    app = an_app()
+    async with app.run_test(size=SIZES[0]) as pilot:
+        await until(pilot, lambda: shown(app, "#setup-run") != "")
+        run = app.screen.query_one("#setup-run")
+        assert run.region.y == app.screen.query_one("#setup-plan").region.y
+        field(app, "model").value = "qwen3-235b-a22b"
+        await until(pilot, lambda: "GB of weights" in shown(app, "#setup-problem"))
+        assert shown(app, "#setup-run") == ""
+        assert not run.display
+
+
 async def test_a_model_that_does_not_fit_is_refused_with_figures() -> None:
     app = an_app(model="qwen3-235b-a22b")
     async with app.run_test(size=SIZES[0]) as pilot:

@@ -1,4 +1,4 @@
-"""The models to choose from: presets, and what was found on disk, with what the track says of each."""
+"""The models to choose from: presets, with what memory each needs and whether a track has it, and what is on disk."""
 
 from collections.abc import Iterable
 
@@ -7,7 +7,11 @@ from textual.widgets.option_list import Option
 
 from workbench.tracks import Suited
 
-NAME_WIDTH = 25
+NAME_WIDTH, BYTES_WIDTH = 23, 7
+HEADING = f"{'model':<{NAME_WIDTH - 2}}{'as stored':>{BYTES_WIDTH + 2}} memory"
+"""What stands over the lines: the bytes are of a model as it is stored."""
+ON_DISK = "on disk"
+FITS = {True: "fits", False: "too big", None: "unknown"}
 
 
 class ModelList(OptionList):
@@ -17,22 +21,21 @@ class ModelList(OptionList):
         super().__init__(id=id, compact=True, markup=False)
         self.names: list[str] = []
         self._about: dict[str, str] = {}
-        self._suited: dict[str, str] = {}
 
     def offer(self, models: Iterable[tuple[str, str]]) -> None:
         """Add models by name, each with a word on what it is; those already there stay as they are."""
         for name, about in models:
             if name not in self._about:
                 self.names.append(name)
-                self._about[name] = about
+                self._about[name] = f"{'':>{BYTES_WIDTH}} {about}"
                 self.add_option(Option(self._line(name)))
 
-    def suit(self, track: str, suited: Iterable[Suited]) -> None:
-        """Say of the models of a track whether they fit its memory."""
-        words = {True: f"suits {track}", False: f"too big: {track}", None: f"suits {track}"}
-        self._suited = {found.model: words[found.fits] for found in suited}
-        for index, name in enumerate(self.names):
-            self.replace_option_prompt_at_index(index, self._line(name))
+    def suit(self, suited: Iterable[Suited]) -> None:
+        """Say what memory models need, and whether a track has it."""
+        for found in suited:
+            if found.model in self._about:
+                self._about[found.model] = f"{found.memory_needed_bytes!s:>{BYTES_WIDTH}} {FITS[found.fits]}"
+                self.replace_option_prompt_at_index(self.names.index(found.model), self._line(found.model))
 
     def choose(self, name: str) -> None:
         """Put the cursor on a model, where it is in the list."""
@@ -41,4 +44,4 @@ class ModelList(OptionList):
 
     def _line(self, name: str) -> str:
         shown = name if len(name) < NAME_WIDTH else f"…{name[-(NAME_WIDTH - 2) :]}"
-        return f"{shown:<{NAME_WIDTH}}{self._suited.get(name) or self._about[name]}"
+        return f"{shown:<{NAME_WIDTH}}{self._about[name]}"
