@@ -26,6 +26,7 @@ from workbench.experiments.events import (
     RowMeasured,
     Started,
 )
+from workbench.experiments.foretelling import timing_seconds
 from workbench.experiments.gap.gap import gap
 from workbench.experiments.gap.gap_plan import plan_gap
 from workbench.experiments.gap.perturbation import perturbation, reading
@@ -138,17 +139,21 @@ def run_perturbation(prompts: SweepSettings, sequences: BatchSettings, chosen: F
 
 
 def plan_words(planned: LoadPlan) -> str:
-    """What will run, what it needs and about how long it takes."""
+    """What will run, what it needs and about how long it takes; no time of what memory refuses."""
     need, settings = planned.most_needed, planned.settings
     if settings.engine == ENDPOINT:
         which = f"{planned.model.name} behind {settings.endpoint.url}" if settings.is_told else settings.endpoint.url
         return f"{which}; nothing is loaded here."
     held = settings.form if settings.engine == TRANSFORMERS else planned.model.quantisation
-    return (
+    what = (
         f"{planned.model.name}, {planned.weights} weights, {held}: "
-        f"{need.total / 1e9:.1f} GB needed of {planned.available / 1e9:.1f} GB free; "
-        f"about {format_duration(planned.seconds)} if this box is a slow one."
+        f"{need.total / 1e9:.1f} GB needed of {planned.available / 1e9:.1f} GB free"
     )
+    if planned.is_refused:
+        return f"{what}."
+    timing_s = timing_seconds(planned, Store)
+    first = f", {format_duration(timing_s)} of it timing operations first" if timing_s else ""
+    return f"{what}; about {format_duration(planned.seconds + timing_s)} if this box is a slow one{first}."
 
 
 def run_foretelling(experiment: Experiment, show: Listener) -> int:
@@ -341,7 +346,7 @@ class _Printer:
             case Progress(stage="measuring") if event.left_s is not None:
                 note(f"{_point(event)}, {format_duration(event.left_s)} left")
             case Progress():
-                note(event.stage)
+                note(event.stage if event.left_s is None else f"{event.stage}, {format_duration(event.left_s)} left")
             case RowMeasured(row) | PointFailed(row):
                 self._add(row)
             case Finished():

@@ -9,7 +9,7 @@ from workbench.output import Format, note, print_records
 from workbench.predictions.age import age_words
 from workbench.predictions.ledger import Accuracy, Entry, accuracy, accuracy_by_model, quoted
 from workbench.predictions.prediction import Prediction
-from workbench.quantity import Origin, Quantity, Unit, arithmetic, explain
+from workbench.quantity import Origin, Quantity, Unit, arithmetic, explain, format_duration
 from workbench.record import clipped, headed
 
 MODEL_WIDTH = 24
@@ -98,7 +98,7 @@ class PredictionPrinter:
         """Take in one event."""
         match event:
             case Progress():
-                note(event.stage)
+                note(event.stage if event.left_s is None else f"{event.stage}, {format_duration(event.left_s)} left")
             case OperationsTimed(timings):
                 self._timed += len(timings)
             case PointsForetold():

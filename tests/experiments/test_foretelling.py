@@ -11,12 +11,12 @@ from tests.predictions.cells import TAKEN_AT, UNDER, W, cells_of
 from tests.predictions.test_ledger import predicted_row
 from tests.runs.test_store import a_run
 from workbench.experiments.events import Event, OperationsTimed, PointsForetold, Predicted, Progress, RowMeasured
-from workbench.experiments.foretelling import foretell, predict
+from workbench.experiments.foretelling import foretell, predict, timing_seconds
 from workbench.experiments.plan import plan
 from workbench.experiments.prefill_decode import sweep
 from workbench.experiments.settings import RunSettings, SweepSettings
 from workbench.experiments.window import Disturbance, TimedWindow
-from workbench.hardware.machine import this_machine
+from workbench.hardware.machine import this_machine, usable_cores
 from workbench.hardware.timings import Conditions, Timing
 from workbench.models.model import Model
 from workbench.predictions.passes import Pass
@@ -163,6 +163,29 @@ def test_the_age_of_cells_that_are_timed_again_is_told() -> None:
     stages(FakeTimer(taken_at=TAKEN_AT))
     (stage,) = stages(FakeTimer())
     assert "days ago" in stage
+
+
+def test_where_the_timing_stands_is_told_with_what_is_left_of_it_and_of_the_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("workbench.experiments.foretelling.TELL_AFTER_S", 0.0)
+    progress = [event for event in driven(FakeTimer()) if isinstance(event, Progress)]
+    seconds = plan(SETTINGS).seconds
+    assert [each.stage for each in progress[1:3]] == [
+        "timing a decode step with 1 in the cache, 2 of 8",
+        "timing a decode step with 66 in the cache, 3 of 8",
+    ]
+    assert progress[0].left_s == pytest.approx(seconds + timing_seconds(plan(SETTINGS), Store, renew=True))
+    assert all((each.left_s or 0.0) > seconds for each in progress[:3])
+
+
+def test_the_time_of_what_must_be_timed_first_is_known_beforehand() -> None:
+    planned, here = plan(SETTINGS), replace(UNDER, machine=str(this_machine()), threads=usable_cores())
+    assert timing_seconds(planned, Store) > 0
+    foretold(FakeTimer(under=here))
+    assert timing_seconds(planned, Store) == 0
+    assert timing_seconds(replace(planned, settings=replace(SETTINGS, dtype="bfloat16")), Store) > 0
+    assert timing_seconds(replace(planned, settings=replace(SETTINGS, device="cuda")), Store) == 0
 
 
 def test_without_a_timer_for_the_device_rows_have_no_prediction() -> None:

@@ -7,7 +7,7 @@ from workbench.errors import SettingsError
 from workbench.experiments.batch_plan import BatchPlan, Point, plan_batch
 from workbench.experiments.engine_plan import run_need
 from workbench.experiments.foretelling import TransformersTimer, point_passes, predict
-from workbench.experiments.plan import LoadPlan, Plan, plan
+from workbench.experiments.plan import LoadPlan, Plan, check_memory, layers_that_fit, plan
 from workbench.experiments.settings import BatchSettings, SweepSettings
 from workbench.experiments.window import TimedWindow
 from workbench.hardware.machine import this_machine
@@ -15,6 +15,7 @@ from workbench.headless import FAILED_EXIT, run_foretelling
 from workbench.output import note
 from workbench.prediction_output import PredictionPrinter, predicted_points, print_ledger
 from workbench.predictions.ledger import accuracy, entries, worst_first
+from workbench.predictions.passes import can_be_predicted
 from workbench.runs.store import Store
 
 
@@ -23,11 +24,15 @@ def predict_run(options: argparse.Namespace) -> int:
     if options.ledger:
         return show_ledger(options)
     planned = _planned(options)
-    if not point_passes(planned):
+    if not can_be_predicted(planned.resident):
         raise SettingsError(
             f"{planned.model.name} can't be predicted: its layers keep compressed or recurrent states, whose "
             "operations aren't timed. `workbench ceiling` says what this box could do at most."
         )
+    if not point_passes(planned):
+        check_memory(planned)
+    if planned.is_refused:
+        note(_refused_words(planned))
     printer = PredictionPrinter()
     experiment = predict(planned, TransformersTimer(), Store, TimedWindow(), renew=options.renew)
     if code := run_foretelling(experiment, printer.show):
@@ -47,6 +52,20 @@ def predict_run(options: argparse.Namespace) -> int:
     points = predicted_points(planned.model.name, planned.settings.dtype, printer.foretold, memory)
     printer.end(points, accuracy(ledger), options.format)
     return 0
+
+
+def _refused_words(planned: LoadPlan) -> str:
+    """Of a model that doesn't fit what its predicted times are good for, and what can be measured of it here."""
+    settings, layers = planned.settings, layers_that_fit(planned)
+    slices = ""
+    if layers:
+        asked = f"workbench sweep {planned.model.name} --layers {layers} --dtype {settings.dtype}"
+        slices = f" Slices of its layers can: `{asked}`."
+    return (
+        f"{planned.model.name} in {settings.form} needs {planned.need.total / 1e9:.1f} GB and this process may take "
+        f"{planned.available / 1e9:.1f} GB: it can't be run here. The times are those of this box with the memory "
+        f"for it.{slices}"
+    )
 
 
 def show_ledger(options: argparse.Namespace) -> int:

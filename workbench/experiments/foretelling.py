@@ -17,22 +17,26 @@ from workbench.experiments.plan import LoadPlan, Plan, middle_context
 from workbench.experiments.settings import RunSettings
 from workbench.experiments.window import Disturbance, TimedWindow
 from workbench.hardware.load import BUSY_SHARE
-from workbench.hardware.machine import this_machine
-from workbench.hardware.timings import Conditions, Table, Timing
+from workbench.hardware.machine import runs_in_host_memory, this_machine, usable_cores
+from workbench.hardware.timings import FRAMEWORK, Conditions, Table, Timing
 from workbench.models.model import Model
 from workbench.predictions.age import ago
 from workbench.predictions.ledger import Entry, Phase, entries, spread
 from workbench.predictions.passes import Pass, can_be_predicted, decode_step, prefill
 from workbench.predictions.prediction import PointPrediction, Prediction, predicted
+from workbench.predictions.timing_pace import TimingPace, pass_seconds
 from workbench.quantity import Quantity
 from workbench.runner import Cancelled, CancelToken, Experiment
 from workbench.runs.foretold import Foretold
+from workbench.runs.measured_device import ASSUMED_READ, assumed_compute
 from workbench.runs.store import Store
 
 TRIES, AGAIN_WITHIN_S = 2, 20.0
 """Beside other load operations are timed once more, where the first time took no longer than this."""
 LEAST_JUDGED_S = 0.5
 """The system counts what others took in hundredths of a second: of less time than this that says nothing."""
+TELL_AFTER_S = 3.0
+"""Where the timing stands is told no more often."""
 FRESH = timedelta(minutes=10)
 """A cell as old as this is timed again before a run: a shared box is another one an hour later."""
 
@@ -172,12 +176,13 @@ def foretell(
     cancel: CancelToken,
     *,
     renew: bool | None = None,
+    then_s: float = 0.0,
 ) -> Generator[Event, None, Predictions]:
     """Time the operations that the run's points lack, and sum each point's; what was kept of it before stays.
 
     `renew` times all of them again whatever their age, or with False only those that were never timed. What was timed
     beside other load is timed once more, unless that took long; where it was there still, it counts for this run and
-    is not kept. Raises Cancelled.
+    is not kept. `then_s` is about how long the rest of the run takes afterwards. Raises Cancelled.
     """
     points, settings, model = point_passes(planned), planned.settings, planned.resident
     under = timer.conditions(settings) if points else None
@@ -195,13 +200,19 @@ def foretell(
         lacking = _lacking(points, Table((*recent, *quiet)), size)
         if not lacking or (number and time.monotonic() - begun > AGAIN_WITHIN_S):
             break
-        yield Progress(words)
+        pace = _timing_pace(planned, lacking)
+        yield Progress(words, left_s=pace.guessed_s + then_s)
+        tried = told = time.monotonic()
         for cells in _in_windows(timer.time(settings, model, lacking, cancel), window):
+            pace.took(cells)
             if cells[0].other_load > BUSY_SHARE:
                 busy += cells
             else:
                 quiet += cells
                 yield OperationsTimed(cells)
+            if time.monotonic() - told >= TELL_AFTER_S:
+                told = time.monotonic()
+                yield Progress(str(pace), left_s=pace.left_s(told - tried) + then_s)
         words = f"timing operations of {model.name} once more: other programs took their share of the cores meanwhile"
     table = Table((*known, *busy, *quiet))
     made = {(at.prompt_tokens, at.batch): predict_point(at, table, size, ledger, model.name) for at in points}
@@ -212,6 +223,34 @@ def foretell(
     } | earlier
     yield PointsForetold(run_id, tuple(kept.values()), tuple(made[at] for at in kept if at in made))
     return Predictions(kept, made)
+
+
+def _timing_pace(planned: LoadPlan, lacking: Sequence[Pass]) -> TimingPace:
+    settings, model = planned.settings, planned.resident
+    C = assumed_compute(settings.threads or usable_cores())
+    each_s = [pass_seconds(each, model, settings.element_bytes, ASSUMED_READ, C) for each in lacking]
+    return TimingPace(lacking, each_s)
+
+
+def timing_seconds(planned: LoadPlan, store: Callable[[], Store], *, renew: bool | None = None) -> float:
+    """About how long timing the operations that a run's points lack takes, before it; without torch, so roughly.
+
+    Zero where none is lacking, or none can be timed. `renew` is that of `foretell`.
+    """
+    settings = planned.settings
+    if settings.engine != TRANSFORMERS or not runs_in_host_memory(settings.device):
+        return 0.0
+    passes = dict.fromkeys(each for at in point_passes(planned) for each in at.passes)
+    threads, machine = settings.threads or usable_cores(), str(this_machine())
+    with store() as opened:
+        known = {
+            timing.operation
+            for under in opened.predicted.timed_conditions()
+            if (under.machine, under.dtype, under.threads) == (machine, settings.dtype, threads)
+            for timing in _recent(opened.predicted.timings(under), renew)
+        }
+    lacking = [each for each in passes if any(o.task not in FRAMEWORK and o not in known for o in each.counts)]
+    return _timing_pace(planned, lacking).guessed_s if lacking else 0.0
 
 
 def _timing_words(model: str, known: Sequence[Timing], under: Conditions, others: Sequence[Conditions]) -> str:

@@ -195,7 +195,9 @@ def measured_run(
         try:
             predictions = NONE_MADE
             if (asked := timer or timer_of(load, planned.settings)) is not None:
-                predictions = yield from foretell(planned, run.run_id, asked, Store, window, cancel)
+                predictions = yield from foretell(
+                    planned, run.run_id, asked, Store, window, cancel, then_s=planned.seconds
+                )
             yield Progress(planned.loading_words)
             loaded = load(planned, cancel)
             window.engine_process = loaded.labels.host.process

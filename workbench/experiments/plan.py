@@ -54,6 +54,11 @@ class LoadPlan(ABC):
         return self.need.total <= self.available
 
     @property
+    def is_refused(self) -> bool:
+        """Whether memory is short before anything is loaded; an accelerator's is known only to torch."""
+        return runs_in_host_memory(self.settings.device) and not self.fits
+
+    @property
     def loading_words(self) -> str:
         """What is loaded, and in what."""
         settings = self.settings
@@ -158,8 +163,8 @@ def middle_context(prompt_tokens: int, new_tokens: int) -> int:
 
 
 def check_before_loading(planned: LoadPlan) -> None:
-    """`check_memory` where the machine's own memory holds the model; an accelerator's is known only to torch."""
-    if runs_in_host_memory(planned.settings.device):
+    """`check_memory` where the machine's own memory holds the model."""
+    if planned.is_refused:
         check_memory(planned)
 
 
@@ -186,17 +191,22 @@ def check_memory(planned: LoadPlan) -> None:
 
 
 def _slices_that_fit(planned: LoadPlan) -> str:
-    """The largest slices, up to MOST_LAYERS, that would fit where the whole doesn't; empty where none would."""
+    layers = layers_that_fit(planned)
+    return f"slices of its layers, from which the whole follows (--layers {layers})" if layers else ""
+
+
+def layers_that_fit(planned: LoadPlan) -> int:
+    """The largest slices, up to MOST_LAYERS, that would fit where the whole doesn't; 0 where none would."""
     settings = planned.settings
     if settings.engine != TRANSFORMERS or settings.layers is not None or settings.variant != AS_LOADED:
-        return ""
+        return 0
     for layers in range(min(MOST_LAYERS, len(planned.model.kv_layers) // 2), 0, -1):
         slices = replace(planned, settings=replace(settings, layers=layers))
         with suppress(SettingsError):
             check_slices(planned.model, layers)
             if slices.need_in(settings.dtype).total <= planned.available:
-                return f"slices of its layers, from which the whole follows (--layers {layers})"
-    return ""
+                return layers
+    return 0
 
 
 def _seconds(settings: SweepSettings, resident: Model, weights: Weights) -> float:

@@ -27,6 +27,12 @@ class Pass:
     layers: tuple[tuple[Operation, ...], ...]
     ends: tuple[Operation, ...]
 
+    def __str__(self) -> str:
+        each = "" if self.sequences == 1 else f" of {self.sequences:,} sequences"
+        if self.new == 1:
+            return f"a decode step{each} with {self.context:,} in the cache"
+        return f"a prefill of {self.new:,} tokens{each}"
+
     @cached_property
     def counts(self) -> Mapping[Operation, int]:
         """How often each operation is run."""

@@ -98,7 +98,8 @@ class LiveRun:
         if progress is None:
             return "starting"
         if not progress.point:
-            return f"stopping · {progress.stage}" if self.stopping else progress.stage
+            left = "" if progress.left_s is None else f" · {format_duration(progress.left_s)} left"
+            return f"stopping · {progress.stage}" if self.stopping else f"{progress.stage}{left}"
         if isinstance(self.settings, GapSettings):
             trying = f"{progress.stage}, {progress.point} of {progress.points}"
             parts = [f"round {progress.repeat}" if progress.repeat else trying]

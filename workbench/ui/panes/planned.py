@@ -5,7 +5,7 @@ from workbench.experiments.engine_settings import TRANSFORMERS
 from workbench.experiments.plan import Plan, check_before_loading
 from workbench.quantity import Unit, format_duration, format_number, format_value
 
-LABEL_WIDTH = 13
+LABEL_WIDTH = 12
 
 
 def plan_lines(planned: Plan) -> list[str]:
@@ -14,7 +14,7 @@ def plan_lines(planned: Plan) -> list[str]:
     if not settings.is_told:
         return [f"whatever {settings.endpoint.url} serves", "name a model for its ceiling"]
     k = round((model.kv_elements_read(1) - model.kv_elements_read(0)) * settings.element_bytes)
-    stored = "none: a shape" if planned.model.file_bytes is None else _bytes(planned.model.file_bytes)
+    stored = "none: a preset" if planned.model.file_bytes is None else _bytes(planned.model.file_bytes)
     longest = max(planned.settings.prompts) + planned.settings.new_tokens
     lines = [
         f"{model.name} · {model.architecture} · {planned.model.quantisation}",
@@ -39,15 +39,15 @@ def plan_lines(planned: Plan) -> list[str]:
     return [*lines, *(f"note: {note}" for note in planned.model.notes)]
 
 
-def run_line(planned: Plan | None) -> tuple[str, str]:
-    """The line that says what `r` does, and why it is refused where it is."""
+def run_line(planned: Plan | None, timing_s: float = 0.0) -> tuple[str, str]:
+    """What `r` does, with about the seconds that operations are timed before, or why it is refused."""
     if planned is None:
         return "", ""
     try:
         check_before_loading(planned)
     except MemoryRefused as refused:
         return "", str(refused)
-    return f"r runs this sweep, about {format_duration(planned.seconds)}", ""
+    return f"r runs this sweep, about {format_duration(planned.seconds + timing_s)}", ""
 
 
 def _line(label: str, value: str) -> str:

@@ -1,6 +1,8 @@
 """Setup: what is measured, what one token of it reads, and whether it fits."""
 
 import logging
+from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from typing import ClassVar
 
@@ -12,6 +14,7 @@ from textual.message import Message
 from textual.widgets import Input, OptionList, Static
 
 from workbench.errors import SettingsError, WorkbenchError
+from workbench.experiments.foretelling import timing_seconds
 from workbench.experiments.gap.named_variants import names_of
 from workbench.experiments.plan import Plan, plan
 from workbench.experiments.settings import AUTO_REPEATS, SweepSettings
@@ -23,13 +26,14 @@ from workbench.models.resolve import find_models
 from workbench.presets import in_short
 from workbench.quantity import Origin
 from workbench.runs.measured_device import this_device
-from workbench.tracks import Track, load_tracks, suited, track_settings
+from workbench.runs.store import Store
+from workbench.tracks import Suited, Track, load_tracks, suited, track_settings
 from workbench.ui.panes.engine_fields import EngineFields
 from workbench.ui.panes.planned import plan_lines, run_line
 from workbench.ui.widgets.choice import Choice
 from workbench.ui.widgets.entry import Entry
 from workbench.ui.widgets.field import field, whole_number, whole_numbers
-from workbench.ui.widgets.model_list import ModelList
+from workbench.ui.widgets.model_list import HEADING, ON_DISK, ModelList
 
 log = logging.getLogger(__name__)
 
@@ -54,6 +58,7 @@ class SetupPane(Vertical):
         self._asked: SweepSettings | None = None
         self._planned: Plan | None = None
         self._problem = ""
+        self._presets: tuple[str, ...] = ()
         self._preset_problems: tuple[str, ...] = ()
 
     def compose(self) -> ComposeResult:
@@ -62,6 +67,7 @@ class SetupPane(Vertical):
         yield Static("", id="setup-machine", markup=False)
         with Horizontal():
             with Vertical(id="setup-fields"):
+                yield Static(HEADING, id="models-heading", markup=False)
                 yield ModelList(id="models")
                 with VerticalScroll(id="setup-entries", can_focus=False):
                     yield from field("track", Choice(tuple(self.tracks), first.track, id="track"))
@@ -72,8 +78,8 @@ class SetupPane(Vertical):
                     yield from field("repeats", Entry(str(first.repeats), id="repeats"))
             with VerticalScroll(id="setup-plan", can_focus=False):
                 yield Static("", id="setup-problem", markup=False)
-                yield Static("", id="plan", markup=False)
                 yield Static("", id="setup-run", markup=False)
+                yield Static("", id="plan", markup=False)
 
     def on_mount(self) -> None:
         """Show the presets and look at the plan once the first picture is on the screen."""
@@ -88,9 +94,8 @@ class SetupPane(Vertical):
         self.tracks = {**{track.name: track for track in known}, **self.tracks}
         self.query_one("#track", Choice).offer(tuple(self.tracks), self._initial.track)
         models = self.query_one(ModelList)
-        models.offer(
-            (name, "shape" if preset.file_bytes is None else "file") for name, preset in sorted(presets.models.items())
-        )
+        models.offer((name, "") for name in sorted(presets.models))
+        self._presets = tuple(presets.models)
         self._suit()
         models.choose(self._initial.model)
         self.run_worker(self._find_on_disk, thread=True)
@@ -100,12 +105,24 @@ class SetupPane(Vertical):
     def _suit(self) -> None:
         track = self.tracks.get(self.query_one("#track", Choice).value)
         if track is not None:
-            self.query_one(ModelList).suit("here" if track.name == THIS_MACHINE else track.name, suited(track))
+            self.run_worker(partial(self._find_suited, track), thread=True, exclusive=True, group="suited")
+
+    def _find_suited(self, track: Track) -> None:
+        found: list[Suited] = []
+        for name in self._presets:
+            # A preset that can't be computed says why once it is chosen.
+            with suppress(WorkbenchError):
+                found += suited(track, (name,))
+        self.app.call_from_thread(self._show_suited, track.name, found)
+
+    def _show_suited(self, track: str, found: Sequence[Suited]) -> None:
+        if self.is_attached and track == self.query_one("#track", Choice).value:
+            self.query_one(ModelList).suit(found)
 
     def _find_on_disk(self) -> None:
         found = find_models()
         if found:
-            self.app.call_from_thread(self.query_one(ModelList).offer, [(str(path), "on disk") for path in found])
+            self.app.call_from_thread(self.query_one(ModelList).offer, [(str(path), ON_DISK) for path in found])
 
     def settings(self) -> SweepSettings:
         """What the fields say; raises SettingsError where one holds no number, or a lever that is none."""
@@ -157,33 +174,35 @@ class SetupPane(Vertical):
     def _look_up(self, settings: SweepSettings) -> None:
         # In a thread: settings without weights may need a class of transformers, whose import takes seconds.
         planned: Plan | None = None
-        problem = ""
+        problem, timing_s = "", 0.0
         try:
             planned = plan(settings)
+            timing_s = 0.0 if planned.is_refused else timing_seconds(planned, Store)
         except WorkbenchError as error:
             problem = str(error)
         except Exception as error:
             log.exception("planning %s", settings)
             problem = f"An unexpected error: {type(error).__name__}: {error}. It is in the log."
-        self.app.call_from_thread(self._show_latest, settings, planned, problem)
+        self.app.call_from_thread(self._show_latest, settings, planned, problem, timing_s)
 
-    def _show_latest(self, settings: SweepSettings, planned: Plan | None, problem: str) -> None:
+    def _show_latest(self, settings: SweepSettings, planned: Plan | None, problem: str, timing_s: float) -> None:
         # The answer may come when the app has left.
         if settings == self._asked and self.is_attached:
-            self._show(planned, problem)
+            self._show(planned, problem, timing_s)
 
     def problem_of(self, settings: SweepSettings) -> str:
         """What is wrong with these settings, where that is known already."""
         return self._problem if settings == self._asked else ""
 
-    def _show(self, planned: Plan | None, problem: str) -> None:
+    def _show(self, planned: Plan | None, problem: str, timing_s: float = 0.0) -> None:
         self._planned, self._problem = planned, problem
         self.query_one("#plan", Static).update("\n".join(plan_lines(planned)) if planned else "")
-        run, refused = run_line(planned)
-        self.query_one("#setup-problem", Static).update(
-            "\n\n".join(filter(None, (problem or refused, *in_short(self._preset_problems))))
-        )
-        self.query_one("#setup-run", Static).update(run)
+        run, refused = run_line(planned, timing_s)
+        said = "\n\n".join(filter(None, (problem or refused, *in_short(self._preset_problems))))
+        for place, text in (("#setup-problem", said), ("#setup-run", run)):
+            line = self.query_one(place, Static)
+            line.update(text)
+            line.display = bool(text)
         self.post_message(self.SettingsChanged(planned))
 
     @on(Choice.Changed, "#track")
