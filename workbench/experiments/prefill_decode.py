@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import compress
-from statistics import median
+from statistics import mean, median
 
 from workbench.ceilings import decode, kv_cache, prefill
 from workbench.ceilings.prefill import Clock
@@ -61,7 +61,7 @@ def _request(sweep: MeasuredRun[Plan], prompt_tokens: int, new_tokens: int, seed
 
 
 def _measure(sweep: MeasuredRun[Plan]) -> Iterator[Event]:
-    settings, model = sweep.planned.settings, sweep.planned.resident
+    settings = sweep.planned.settings
     points = len(settings.prompts)
     yield Progress("reading the box's rates", points=points)
     rates = sweep.read(sweep.loaded.box_rates)
@@ -80,7 +80,7 @@ def _measure(sweep: MeasuredRun[Plan]) -> Iterator[Event]:
     pace = _Pace(
         settings.rule,
         [
-            request_seconds(settings, model, n, rates.read, rates.product) if lacking else 0.0
+            _expected_s(sweep, n, rates) if lacking else 0.0
             for n, lacking in zip(settings.prompts, sweep.missing, strict=True)
         ],
     )
@@ -98,6 +98,8 @@ def _measure(sweep: MeasuredRun[Plan]) -> Iterator[Event]:
                 failure = str(error)
                 break
             pace.took(i, sweep.spent_s - asked)
+        if not failure:
+            pace.repeats.append(taken.repeats)
         after = sweep.read(sweep.loaded.read_again)
         row = _row(sweep, n, taken, Around(before, after, rates.product))
         before = after
@@ -105,6 +107,15 @@ def _measure(sweep: MeasuredRun[Plan]) -> Iterator[Event]:
             yield PointFailed(replace(row, status=f"failed: {failure}"), taken.samples, failure)
         else:
             yield RowMeasured(judged(row, taken.samples, settings.rule.precision), taken.samples)
+
+
+def _expected_s(sweep: MeasuredRun[Plan], n: int, rates: BoxRates) -> float:
+    """Seconds of one request of a prompt length: as predicted from timed operations, else its least."""
+    settings = sweep.planned.settings
+    ttft, step = sweep.predictions.ttft(n), sweep.predictions.step(n)
+    if ttft is not None and step is not None and settings.layers is None:
+        return ttft.value + step.value * (settings.new_tokens - 1)
+    return request_seconds(settings, sweep.planned.resident, n, rates.read, rates.product)
 
 
 @dataclass
@@ -138,12 +149,16 @@ class _Taken:
 
 @dataclass
 class _Pace:
-    """How long the run will still take: requests at `floors_s`, the least seconds of one at each point, but slower."""
+    """How long the run will still take: requests at `floors_s`, the least or predicted seconds of one, but slower.
+
+    A point takes as many of them as those before it did on average.
+    """
 
     rule: Repeats
     floors_s: Sequence[float]
     measured_s: float = 0.0
     measured_floors_s: float = 0.0
+    repeats: list[int] = field(default_factory=list)
 
     def took(self, i: int, seconds: float) -> None:
         """Take in a request of point `i`."""
@@ -163,7 +178,12 @@ class _Pace:
         """Seconds until the last point is expected to be done, while point `i` is measured."""
         here = max(0, self.expected(i, taken) - taken.repeats) * self.request_s(i)
         later = range(i + 1, len(self.floors_s))
-        return here + sum(self.expected(j, _Taken()) * self.request_s(j) for j in later)
+        return here + sum(self._later(j) * self.request_s(j) for j in later)
+
+    def _later(self, j: int) -> int:
+        if not self.repeats:
+            return self.expected(j, _Taken())
+        return max(self.rule.least, min(self.rule.most_in(self.request_s(j)), round(mean(self.repeats))))
 
 
 def _floor(sweep: MeasuredRun[Plan], n: int, rates: BoxRates) -> PointFloor:
