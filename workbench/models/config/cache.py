@@ -1,7 +1,6 @@
 """What each layer that a config.json describes keeps of the tokens before, and what its attention computes on them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from workbench.errors import ModelError
 from workbench.models.config.figures import Config, each_layer, is_count, positive
@@ -19,16 +18,6 @@ _KV_HEADS = ("num_key_value_heads", "num_kv_heads", "multi_query_group_num", "n_
 _HEAD_DIM = ("head_dim", "attention_head_dim", "kv_channels", "d_kv")
 LAYERS_OWN = ("head_dim", "v_head_dim", "num_key_value_heads", "num_attention_heads")
 """Figures in which single layers of a model may differ."""
-
-
-@dataclass(frozen=True)
-class _Heads:
-    """The heads of one layer's attention, and the elements of a head's key and of its value."""
-
-    heads: int
-    kv_heads: int
-    key_dim: int
-    value_dim: int
 
 
 def cache_and_attention(
@@ -65,11 +54,13 @@ def cache_and_attention(
             attention.append(latent_attention(heads[index], rank, rope_dim, window))
         elif heads[index]:
             own = _layers_own(config, index, window, name)
-            each = _heads_of_layer(config, own, heads[index], kv_heads[index], head_dim, hidden, name)
+            key_dim, value_dim = _dimensions(config, own, heads[index], head_dim, hidden, name)
             if index < own_cache:
+                kv_count = own.get("num_key_value_heads") or kv_heads[index]
                 constant = state if kind == "hybrid" else 0
-                kv.append(full_or_sliding(each.kv_heads, each.key_dim, each.value_dim, window, constant))
-            attention.append(AttentionLayer(each.heads, (each.key_dim + each.value_dim) // 2, window))
+                kv.append(full_or_sliding(kv_count, key_dim, value_dim, window, constant))
+            head_count = own.get("num_attention_heads") or heads[index]
+            attention.append(AttentionLayer(head_count, (key_dim + value_dim) // 2, window))
     return tuple(kv), tuple(attention)
 
 
@@ -111,17 +102,15 @@ def _sharing_layers(config: Config, layers: int, name: str, notes: list[str]) ->
     return sharing
 
 
-def _heads_of_layer(
-    config: Config, own: Mapping[str, int], heads: int, kv_heads: int, head_dim: int | None, hidden: int, name: str
-) -> _Heads:
-    """The model's figures with what is the layer's `own` instead; without a head dimension, hidden / heads."""
+def _dimensions(
+    config: Config, own: Mapping[str, int], heads: int, head_dim: int | None, hidden: int, name: str
+) -> tuple[int, int]:
+    """Elements of a head's key and of its value: the layer's `own`, else the model's, else hidden / heads."""
     key_dim = own.get("head_dim") or head_dim or hidden // heads
     value_dim = own.get("v_head_dim") or positive(config, ("v_head_dim",), name) or key_dim
     if key_dim <= 0:
         raise ModelError(f"{name} says that {heads:,} heads share a width of {hidden:,}. Check its settings.")
-    return _Heads(
-        own.get("num_attention_heads") or heads, own.get("num_key_value_heads") or kv_heads, key_dim, value_dim
-    )
+    return key_dim, value_dim
 
 
 def _layers_own(config: Config, index: int, window: int | None, name: str) -> Mapping[str, int]:
