@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from textual.css.query import NoMatches
 from textual.screen import Screen
 
 from tests.terminal import Terminal
@@ -72,6 +73,20 @@ async def test_a_screen_told_to_close_before_it_is_mounted_opens_all_the_same(ov
         assert app.screen is opened
         await pilot.press("escape")
         assert app.screen is app.screen_stack[0]
+
+
+async def test_an_error_in_what_is_closed_already_ends_nothing() -> None:
+    app = an_app()
+    async with app.run_test(size=SIZES[0]) as pilot:
+        await pilot.press("ctrl+p")
+        palette = app.screen
+        await pilot.press("escape")
+        with palette._context():
+            # As a change of the palette that is looked at after its widgets have gone.
+            app._handle_exception(NoMatches("No nodes match 'LoadingIndicator'"))
+        await pilot.press("2")
+        assert app.frame.pane == "ceiling"
+        assert app.return_code is None
 
 
 async def test_every_line_of_the_frame_fits_80_columns() -> None:

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 from textual import events, on
+from textual._context import active_message_pump
 from textual.app import App, ComposeResult
 from textual.driver import Driver
 from textual.drivers.linux_driver import LinuxDriver
@@ -377,5 +378,12 @@ class MeasuringApp(App[int]):
         )
 
     def _handle_exception(self, error: Exception) -> None:
+        source = active_message_pump.get(None)
+        if isinstance(source, Widget) and source.is_mounted and self._is_off_screen(source):
+            log.warning("%r had an error after it was closed", source, exc_info=error)
+            return
         log.error("the app ends on an unexpected error", exc_info=error)
         super()._handle_exception(error)
+
+    def _is_off_screen(self, widget: Widget) -> bool:
+        return not any(node in self.screen_stack for node in widget.ancestors_with_self)
