@@ -64,7 +64,7 @@ def test_what_several_passes_run_is_timed_in_the_first_of_them_alone(tmp_path: P
 def test_what_took_otherwise_in_one_round_than_in_another_is_timed_once_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(operation_timing, "STEADY", 0.0)
+    monkeypatch.setattr(operation_timing, "_agree", lambda totals: False)
     planned = a_plan(tmp_path)
     *_, last = time_operations(planned.settings, planned.resident, [decode_step(planned.resident, 9)], CancelToken())
     assert {len(cell.seconds) for cell in last} >= {ROUNDS + 1}
@@ -96,8 +96,27 @@ def test_a_step_that_the_system_gave_pages_does_not_count(
     assert {cell.seconds for cell in first} == {(float(2 + min(disturbed, MOST_UNSETTLED)),)}
 
 
+def test_disturbed_passes_do_not_count_and_more_are_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first two of a layer only tell how long it takes."""
+    takes = iter([1.0, 1.0, 2.0, 1.0, 3.0, 1.05, *[1.0] * 100])
+
+    def seconds(bench: OperationBench, operations: Sequence[Operation]) -> dict[Operation, float]:
+        return dict.fromkeys((o for o in operations if o.task not in FRAMEWORK), next(takes))
+
+    monkeypatch.setattr(OperationBench, "seconds", seconds)
+    monkeypatch.setattr(operation_timing, "time_framework", lambda *_: ())
+    monkeypatch.setattr(operation_timing, "PASSES", 4)
+    monkeypatch.setattr(operation_timing, "STEADY", 1.1)
+    monkeypatch.setattr(operation_timing, "FEW_PASSES", 2)
+    planned = a_plan(tmp_path)
+    passes = [decode_step(planned.resident, 9)]
+    _, first, *_ = time_operations(planned.settings, planned.resident, passes, CancelToken())
+    assert {cell.seconds for cell in first} == {(1.0, 1.05)}
+
+
 def test_the_pages_that_a_prefill_is_given_are_part_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given_pages(monkeypatch, 10)
+    monkeypatch.setattr(operation_timing, "PASS_S", 0.0)
     passes_timed: list[int] = []
     seconds = OperationBench.seconds
 
@@ -111,7 +130,7 @@ def test_the_pages_that_a_prefill_is_given_are_part_of_it(tmp_path: Path, monkey
     timed = time_operations(planned.settings, planned.resident, [prefill(planned.resident, 8)], CancelToken())
     next(timed)
     next(timed)
-    assert len(passes_timed) == 4
+    assert len(passes_timed) == 3
 
 
 def test_it_can_be_stopped_between_passes(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import logging
 import math
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import median
@@ -16,7 +17,7 @@ from workbench.experiments.settings import RunSettings
 from workbench.hardware.heap import give_back_heap, page_faults
 from workbench.hardware.machine import available_bytes, this_machine, usable_cores
 from workbench.hardware.probe.operations import OperationBench
-from workbench.hardware.timings import NEAREST, WIDE, Conditions, Operation, Timing
+from workbench.hardware.timings import FRAMEWORK, NEAREST, WIDE, Conditions, Operation, Timing
 from workbench.models.model import DTYPE_BYTES, Model
 from workbench.predictions.passes import Pass
 from workbench.runner import CancelToken
@@ -43,7 +44,7 @@ FAULT_S = 5e-6
 SETTLED = 0.02
 """The share of a pass that pages may cost in one that counts."""
 STEADY = 1.1
-"""Passes that differ by this much were disturbed: more of them are taken."""
+"""Passes that took this much longer than the shortest were disturbed: more are taken, and those don't count."""
 POLICY = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
 
 
@@ -84,8 +85,8 @@ def time_operations(
     """The framework's cells, then those of each pass in turn, ROUNDS times; raises Cancelled between operations.
 
     Passes that took otherwise in one round than in another are timed once more; one with an operation that would hold
-    more than MOST_HELD_SHARE of the memory there is is left out. A cell holds the samples of all rounds so far; of what
-    several passes run over about as much memory, those of the first of them.
+    more than MOST_HELD_SHARE of the memory there is is left out. A cell holds the samples of all rounds so far but
+    disturbed ones; of what several passes run over about as much memory, those of the first of them.
     """
     under, device = conditions(settings), choose_device(settings.device)
     if under is None:
@@ -95,8 +96,8 @@ def time_operations(
     experts = experts_of(model, dtype)
     bench = OperationBench(device, dtype, W, under.threads, synchroniser(device), experts, check=cancel.check)
     most = MOST_HELD_SHARE * available_bytes() / dtype.itemsize
-    samples: dict[tuple[Operation, int], list[float]] = {}
-    totals: dict[Pass, list[float]] = {}
+    passes_of: dict[Pass, list[Mapping[Operation, float]]] = {each: [] for each in passes}
+    rounds: dict[Pass, list[float]] = {each: [] for each in passes}
     try:
         yield time_framework(model, under, device, cancel)
         for number in range(ROUNDS + 1):
@@ -104,25 +105,29 @@ def time_operations(
             for each in passes:
                 cancel.check()
                 size = working_bytes(settings, model, each)
-                lacking = {o for o in each.counts if not any(_alike(size, other) for other in timed.get(o, ()))}
+                lacking = {
+                    operation: calls
+                    for operation, calls in each.counts.items()
+                    if operation.task not in FRAMEWORK
+                    and not any(_alike(size, other) for other in timed.get(operation, ()))
+                }
                 if any(operation.elements > most for operation in lacking):
                     log.info("not timed: %s", max(lacking, key=lambda operation: operation.elements))
                     continue
                 for operation in lacking:
                     timed.setdefault(operation, []).append(size)
-                if number == ROUNDS and _agree(totals[each]):
+                if number == ROUNDS and _agree(rounds[each]):
                     continue
                 is_partly = not any(operation.task in WIDE for operation in lacking)
                 taken, is_long = _taken(bench, each)
                 least = FEW_PASSES if is_long or is_partly else LEAST_PASSES
                 # A model's steps go on in the memory that its first ones were given; each prefill is given its own.
                 unsettled = MOST_UNSETTLED if each.new < each.context else 0
-                seconds = _passes(bench, taken, cancel, least=least, warm_ups=0 if is_long else 1, unsettled=unsettled)
-                found = {operation: each_s for operation, each_s in seconds.items() if operation in lacking}
-                for operation, each_s in found.items():
-                    samples.setdefault((operation, size), []).extend(each_s)
-                totals.setdefault(each, []).append(sum(each.counts[o] * median(each_s) for o, each_s in found.items()))
-                yield tuple(Timing(o, under, size, tuple(samples[o, size]), now()) for o in found)
+                found = _passes(bench, taken, cancel, least=least, warm_ups=0 if is_long else 1, unsettled=unsettled)
+                rounds[each].append(median(_total_s(lacking, seconds) for seconds in _steady(lacking, found)))
+                passes_of[each] += found
+                steady = _steady(lacking, passes_of[each])
+                yield tuple(Timing(o, under, size, tuple(seconds[o] for seconds in steady), now()) for o in lacking)
     finally:
         del bench
         give_back_heap()
@@ -155,18 +160,18 @@ def _passes(
     least: int,
     warm_ups: int,
     unsettled: int,
-) -> Mapping[Operation, list[float]]:
+) -> list[Mapping[Operation, float]]:
     """The mean seconds of each operation's calls in each of several passes.
 
     `warm_ups` before them don't count, nor do up to `unsettled` that the system gave pages.
     """
     begun = time.perf_counter()
-    found: dict[Operation, list[float]] = {}
-    totals: list[float] = []
     for _ in range(warm_ups):
         cancel.check()
         bench.seconds(taken)
-    while len(totals) < PASSES:
+    passes: list[Mapping[Operation, float]] = []
+    calls = Counter(operation for operation in taken if operation.task not in FRAMEWORK)
+    while len(passes) < PASSES:
         cancel.check()
         faults, start = page_faults(), time.perf_counter()
         seconds = bench.seconds(taken)
@@ -174,10 +179,20 @@ def _passes(
         if unsettled and faults_s > SETTLED * (time.perf_counter() - start):
             unsettled -= 1
             continue
-        for operation, each in seconds.items():
-            found.setdefault(operation, []).append(each)
-        totals.append(sum(seconds.values()))
-        enough = len(totals) >= least
-        if enough and time.perf_counter() - begun > PASSES_S and median(totals) <= STEADY * min(totals):
+        passes.append(seconds)
+        enough = len(passes) >= least and 2 * len(_steady(calls, passes)) > len(passes)
+        if enough and time.perf_counter() - begun > PASSES_S:
             break
-    return found
+    return passes
+
+
+def _steady(
+    calls: Mapping[Operation, int], passes: Sequence[Mapping[Operation, float]]
+) -> Sequence[Mapping[Operation, float]]:
+    """Those that were not disturbed."""
+    totals = [_total_s(calls, seconds) for seconds in passes]
+    return [seconds for seconds, total in zip(passes, totals, strict=True) if total <= STEADY * min(totals)]
+
+
+def _total_s(calls: Mapping[Operation, int], seconds: Mapping[Operation, float]) -> float:
+    return sum(count * seconds[operation] for operation, count in calls.items())
