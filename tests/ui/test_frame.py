@@ -75,6 +75,16 @@ async def test_a_screen_told_to_close_before_it_is_mounted_opens_all_the_same(ov
         assert app.screen is app.screen_stack[0]
 
 
+async def test_a_palette_opens_while_the_one_before_it_is_still_closing() -> None:
+    app = an_app()
+    async with app.run_test(size=SIZES[0]) as pilot:
+        await pilot.press("ctrl+p")
+        app.screen.dismiss()
+        app.action_command_palette()
+        await pilot.pause()
+        assert isinstance(app.screen, Palette)
+
+
 async def test_an_error_in_what_is_closed_already_ends_nothing() -> None:
     app = an_app()
     async with app.run_test(size=SIZES[0]) as pilot:

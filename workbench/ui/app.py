@@ -218,9 +218,9 @@ class WorkbenchApp(MeasuringApp):
         self.leave(0)
 
     def action_command_palette(self) -> None:
-        """Open the palette."""
+        """Open the palette; without an id, as the one before it may still be closing."""
         if not isinstance(self.screen, Palette):
-            self.push_screen(Palette(id="--command-palette"))
+            self.push_screen(Palette())
 
     def action_suspend(self) -> None:
         """Give the terminal back to the shell until `fg`, unless that would stop a measurement midway."""
