@@ -3,11 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
-from typing import ClassVar
 
-from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
-from textual.containers import Vertical, VerticalScroll
 from textual.widgets import Static
 
 from workbench.ceilings.box import Box
@@ -15,9 +11,8 @@ from workbench.hardware.machine import Machine
 from workbench.hardware.monitor import SPAN_S, Sample
 from workbench.quantity import Quantity, explain, format_number
 from workbench.ui.live_run import LiveRun
-from workbench.ui.widgets.explanation import FRAME_LINES
 from workbench.ui.widgets.levels import Levels, spread_over, steps
-from workbench.ui.widgets.overlay import Overlay
+from workbench.ui.widgets.scrolled import ScrolledScreen
 from workbench.ui.widgets.strip import FEW_CORES
 
 LABEL_WIDTH, FIGURE_WIDTH, GAP = 20, 8, 2
@@ -56,47 +51,26 @@ class Figure:
         return f"{value:.0f}" if self.covers else f"{value:.2f}"
 
 
-class BoxScreen(Overlay[None]):
+class BoxScreen(ScrolledScreen):
     """The last minutes over the panes; whoever opens it says when to draw them anew."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,enter,q", "dismiss", show=False),
-        Binding("down", "scroll('down')", show=False),
-        Binding("up", "scroll('up')", show=False),
-        Binding("pagedown,space", "scroll('page_down')", show=False),
-        Binding("pageup", "scroll('page_up')", show=False),
-    ]
-
     def __init__(self, history: BoxHistory, levels: Levels) -> None:
-        super().__init__()
+        super().__init__(f"The box · {history.machine}")
         self._history = history
         self._levels = levels
 
-    def compose(self) -> ComposeResult:
-        """The panel over most of the screen."""
-        with Vertical(classes="panel", id="box-panel"):
-            yield Static(f"The box · {self._history.machine}", classes="panel-title", markup=False)
-            with VerticalScroll(classes="panel-text", can_focus=False):
-                yield Static("", id="box-history", markup=False)
-            yield Static("esc close   up, down scroll", classes="panel-keys", markup=False)
+    def contents(self) -> Static:
+        """The lines, which are drawn once their width is known."""
+        return Static("", id="box-history", markup=False)
 
     def on_resize(self) -> None:
-        """Leave room for the title, the keys and the frame, and draw for the new width."""
-        self.query_one(VerticalScroll).styles.max_height = max(3, self.size.height - FRAME_LINES)
+        """Draw for the new width."""
         self.call_after_refresh(self._draw)
 
     def show(self, history: BoxHistory) -> None:
         """Draw this from now on."""
         self._history = history
         self._draw()
-
-    def action_scroll(self, way: str) -> None:
-        """Scroll the lines."""
-        getattr(self.query_one(VerticalScroll), f"scroll_{way}")(animate=False)
-
-    async def action_dismiss(self, result: None = None) -> None:
-        """Back to the panes."""
-        self.dismiss(result)
 
     def _draw(self) -> None:
         lines = self.query_one("#box-history", Static)

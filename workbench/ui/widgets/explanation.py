@@ -1,62 +1,29 @@
 """Text over the panes that stays until it is dismissed: explanations, help, messages."""
 
 from collections.abc import Iterable, Sequence
-from typing import ClassVar
 
 from rich.console import Group
 from rich.padding import Padding
 from rich.text import Text
-from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
-from textual.containers import Vertical, VerticalScroll
 from textual.widgets import Static
 
 from workbench.quantity import Quantity, explain
 from workbench.runs.cell import cell, column_of_row, quantity
 from workbench.runs.labels import mark, point_words, quantisation_label
 from workbench.runs.row import BATCH, Row
-from workbench.ui.widgets.overlay import Overlay
-
-FRAME_LINES = 6
+from workbench.ui.widgets.scrolled import ScrolledScreen
 
 
-class TextScreen(Overlay[None]):
+class TextScreen(ScrolledScreen):
     """A title, lines to read, and a way back."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,enter,q,question_mark", "dismiss", show=False),
-        Binding("down", "scroll('down')", show=False),
-        Binding("up", "scroll('up')", show=False),
-        Binding("pagedown,space", "scroll('page_down')", show=False),
-        Binding("pageup", "scroll('page_up')", show=False),
-        Binding("home", "scroll('home')", show=False),
-        Binding("end", "scroll('end')", show=False),
-    ]
-
     def __init__(self, title: str, lines: Iterable[str], *, is_error: bool = False) -> None:
-        super().__init__(classes="-error" if is_error else None)
-        self.title_text = title
+        super().__init__(title, is_error=is_error)
         self.text = "\n".join(lines)
 
-    def compose(self) -> ComposeResult:
-        """The panel in the middle of the screen."""
-        with Vertical(classes="panel"):
-            yield Static(self.title_text, classes="panel-title", markup=False)
-            with VerticalScroll(classes="panel-text", can_focus=False):
-                yield Static(indented(self.text), markup=False)
-            yield Static("esc close   up, down scroll", classes="panel-keys", markup=False)
-
-    def on_resize(self) -> None:
-        """Leave room for the title, the keys and the frame."""
-        self.query_one(VerticalScroll).styles.max_height = max(3, self.size.height - FRAME_LINES)
-
-    def action_scroll(self, way: str) -> None:
-        """Scroll the text."""
-        getattr(self.query_one(VerticalScroll), f"scroll_{way}")(animate=False)
-
-    async def action_dismiss(self, result: None = None) -> None:
-        """Back to the panes."""
-        self.dismiss(result)
+    def contents(self) -> Static:
+        """The lines."""
+        return Static(indented(self.text), markup=False)
 
 
 def indented(text: str) -> Group:
