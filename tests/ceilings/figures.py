@@ -41,6 +41,8 @@ def rounded(name: str) -> Model:
             return _calculator(name, shared=4_672, kv=(KvLayer(KvKind.FULL, 73_728),))
         case "Qwen3-30B-A3B":
             return _calculator(name, shared=823, routed=17_553, used=8, kv=(KvLayer(KvKind.FULL, 49_152),))
+        case "70B in FP16":
+            return _calculator(name, shared=140_000, kv=())
         case _:
             kv = KvLayer(KvKind.FULL, 18_432), KvLayer(KvKind.SLIDING, 18_432, window=128)
             return _calculator(name, shared=1_686, routed=61_073, used=4, kv=kv)

@@ -36,7 +36,6 @@ B, C, M = bandwidth(273), arithmetic_rate(100), memory(128)
 FAST, SLOW = replace(B, symbol="B_fast"), replace(bandwidth(27), symbol="B_slow")
 READ = Stopwatch(8_000, 400, ttft_s=12.0, end_s=30.0, waited_s=1.0)
 TWO_BYTES = Quantity("bytes a parameter", 2, Unit.BYTES, Origin.ASSUMED, "bytes_per_parameter", source="given")
-P = Quantity("parameters", 70e9, Unit.PARAMETERS, Origin.ASSUMED, "P", source="given")
 
 ASKED_FOR = frozenset({"t", "b", "n", "f", "d", "tokens", "faster", "n_prompt", "n_output"})
 """Symbols of what the person asked for, which needs no source."""
@@ -65,7 +64,6 @@ RECORDS: dict[str, Callable[[], Any]] = {
     "a request": lambda: [latency(READ), changes(READ, prompt=2_000, faster=1.5, cached=7_500)],
     "a roofline of weights": lambda: [
         roofline.roofline(None, C, B, batches=[1, 333], prompts=[2_000], bytes_per_parameter=TWO_BYTES),
-        roofline.tokens_per_second(P, TWO_BYTES, B),
     ],
 }
 

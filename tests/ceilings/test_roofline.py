@@ -4,14 +4,16 @@ import math
 
 import pytest
 
-from tests.ceilings.figures import DENSE, FP16, Figures, arithmetic_rate, bandwidth, digits_of, exact, memory
+from tests.ceilings.figures import DENSE, FP16, Figures, arithmetic_rate, bandwidth, digits_of, exact, memory, rounded
 from workbench.ceilings import roofline
+from workbench.ceilings.batch import ceiling
+from workbench.ceilings.box import Box
 from workbench.ceilings.roofline import Side
 from workbench.models.presets import preset_model
 from workbench.quantity import Origin, Quantity, Unit
 
 C, B = arithmetic_rate(1_000), bandwidth(3_000)
-P = Quantity("P", 70e9, Unit.PARAMETERS, Origin.ASSUMED, "P")
+LARGE = rounded("70B in FP16")
 TWO_BYTES = Quantity("bytes a parameter", 2, Unit.BYTES, Origin.ASSUMED)
 
 
@@ -20,8 +22,7 @@ def decode_share() -> float:
 
 
 FIGURES: Figures = {
-    "70B in fp16, tokens/s": ("21", lambda: roofline.tokens_per_second(P, TWO_BYTES, B).value),
-    "70B in fp16, GB": ("140", lambda: P.value * TWO_BYTES.value / 1e9),
+    "70B in fp16, tokens/s": ("21", lambda: ceiling(LARGE, 0, 1, FP16, Box(B)).tokens_per_second_each.value),
     "ridge": ("333", lambda: roofline.ridge(C, B).value),
     "intensity of decode at batch 1": ("1", lambda: roofline.intensity(1, TWO_BYTES).value),
     "orders of magnitude to the ridge": ("2.5", lambda: math.log10(roofline.ridge(C, B).value)),

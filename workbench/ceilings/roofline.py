@@ -94,17 +94,6 @@ def model_tokens_at_ridge(model: Model, C: Quantity, B: Quantity) -> Quantity | 
     )
 
 
-def tokens_per_second(P: Quantity, bytes_per_parameter: Quantity, B: Quantity) -> Quantity:
-    """B / (P·bytes a parameter): the most a dense model of P parameters decodes, its cache left out."""
-    return arithmetic(
-        "most tokens a second, cache not counted",
-        B.value / (P.value * bytes_per_parameter.value),
-        Unit.TOKENS_PER_SECOND,
-        formula="B / (P · bytes_per_parameter)",
-        inputs=(B, P, bytes_per_parameter),
-    )
-
-
 @dataclass(frozen=True)
 class RooflinePoint:
     """Work of one kind on the roofline: a decode step of b sequences, or a prefill of n tokens."""
