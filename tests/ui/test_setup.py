@@ -1,5 +1,7 @@
 """The Setup pane: what it opens on, what it says of bad input, and that single keys stay commands."""
 
+import asyncio
+import threading
 from typing import Any
 
 import pytest
@@ -7,11 +9,12 @@ from textual.widgets import OptionList
 
 from tests.engines.endpoint.playing_server import playing
 from tests.models_on_disk import smollm2_gguf
-from tests.ui.driving import SIZES, an_app, finished, message, shown, until
+from tests.ui.driving import GUARD_S, SIZES, an_app, finished, message, shown, until
 from workbench.experiments.engine_settings import ENGINES, EndpointSettings, LlamaCppSettings
 from workbench.experiments.gap.named_variants import variant_named
 from workbench.experiments.gap.variant import AS_LOADED
 from workbench.experiments.settings import SweepSettings
+from workbench.tracks import Suited, Track
 from workbench.ui.app import WorkbenchApp
 from workbench.ui.panes.setup import SetupPane
 from workbench.ui.widgets.choice import Choice
@@ -76,6 +79,39 @@ async def test_what_fits_follows_the_track() -> None:
         await until(
             pilot, lambda: any("gpt-oss-120b-mxfp4" in line and line.endswith("fits") for line in model_lines(app))
         )
+
+
+async def test_an_answer_that_comes_while_the_app_leaves_is_taken_by_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, leaving, answered = threading.Event(), threading.Event(), threading.Event()
+    problems: list[Exception] = []
+    call_from_thread = WorkbenchApp.call_from_thread
+
+    def suited_late(track: Track, names: object) -> list[Suited]:
+        asked.set()
+        assert leaving.wait(GUARD_S)
+        return []
+
+    def noted(app: WorkbenchApp, *callback: Any) -> Any:
+        try:
+            return call_from_thread(app, *callback)
+        except Exception as error:
+            problems.append(error)
+            raise
+        finally:
+            if leaving.is_set():
+                answered.set()
+
+    async def unmounted(pane: SetupPane) -> None:
+        # The widgets of the pane are gone by now, and the pane is not.
+        leaving.set()
+        assert await asyncio.to_thread(answered.wait, GUARD_S)
+
+    monkeypatch.setattr("workbench.ui.panes.setup.suited", suited_late)
+    monkeypatch.setattr(WorkbenchApp, "call_from_thread", noted)
+    monkeypatch.setattr(SetupPane, "on_unmount", unmounted, raising=False)
+    async with an_app().run_test(size=SIZES[0]):
+        assert await asyncio.to_thread(asked.wait, GUARD_S)
+    assert problems == []
 
 
 async def test_the_run_and_its_time_stand_first_and_are_not_told_of_what_is_refused() -> None:

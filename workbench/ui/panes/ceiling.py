@@ -27,6 +27,7 @@ from workbench.quantity import Quantity, explain
 from workbench.record import written
 from workbench.runs.measured_device import device_named
 from workbench.tracks import Track
+from workbench.ui.answers import hand_over
 from workbench.ui.panes.ceiling_pictures import growth_picture, roof_picture
 from workbench.ui.widgets.chart import ASCII, Chart, Markers, Picture
 from workbench.ui.widgets.choice import Choice
@@ -244,11 +245,11 @@ class CeilingPane(Vertical):
             self.query_one(place, VerticalScroll).scroll_home(animate=False)
 
     def _look_up(self, fields: CeilingFields) -> None:
-        self.app.call_from_thread(self._show, look_up(fields))
+        hand_over(self, self._show, look_up(fields))
 
     def _show(self, shown: Shown) -> None:
-        # The answer may come late, to other fields or when the app has left.
-        if shown.fields != self._asked or not self.is_attached:
+        # The answer may come late, to other fields.
+        if shown.fields != self._asked:
             return
         self._say(shown.problem)
         found, device = shown.found, shown.device

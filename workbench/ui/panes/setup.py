@@ -4,6 +4,7 @@ import logging
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import ClassVar
 
 from textual import on
@@ -28,6 +29,7 @@ from workbench.quantity import Origin
 from workbench.runs.measured_device import this_device
 from workbench.runs.store import Store
 from workbench.tracks import Suited, Track, load_tracks, suited, track_settings
+from workbench.ui.answers import hand_over
 from workbench.ui.panes.engine_fields import EngineFields
 from workbench.ui.panes.planned import plan_lines, run_line
 from workbench.ui.widgets.choice import Choice
@@ -113,16 +115,17 @@ class SetupPane(Vertical):
             # A preset that can't be computed says why once it is chosen.
             with suppress(WorkbenchError):
                 found += suited(track, (name,))
-        self.app.call_from_thread(self._show_suited, track.name, found)
+        hand_over(self, self._show_suited, track.name, found)
 
     def _show_suited(self, track: str, found: Sequence[Suited]) -> None:
-        if self.is_attached and track == self.query_one("#track", Choice).value:
+        if track == self.query_one("#track", Choice).value:
             self.query_one(ModelList).suit(found)
 
     def _find_on_disk(self) -> None:
-        found = find_models()
-        if found:
-            self.app.call_from_thread(self.query_one(ModelList).offer, [(str(path), ON_DISK) for path in found])
+        hand_over(self, self._show_on_disk, find_models())
+
+    def _show_on_disk(self, found: Sequence[Path]) -> None:
+        self.query_one(ModelList).offer((str(path), ON_DISK) for path in found)
 
     def settings(self) -> SweepSettings:
         """What the fields say; raises SettingsError where one holds no number, or a lever that is none."""
@@ -183,11 +186,10 @@ class SetupPane(Vertical):
         except Exception as error:
             log.exception("planning %s", settings)
             problem = f"An unexpected error: {type(error).__name__}: {error}. It is in the log."
-        self.app.call_from_thread(self._show_latest, settings, planned, problem, timing_s)
+        hand_over(self, self._show_latest, settings, planned, problem, timing_s)
 
     def _show_latest(self, settings: SweepSettings, planned: Plan | None, problem: str, timing_s: float) -> None:
-        # The answer may come when the app has left.
-        if settings == self._asked and self.is_attached:
+        if settings == self._asked:
             self._show(planned, problem, timing_s)
 
     def problem_of(self, settings: SweepSettings) -> str:
