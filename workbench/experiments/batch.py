@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import compress
 from math import ceil
 from statistics import mean, median
@@ -10,12 +11,13 @@ from statistics import mean, median
 from workbench.ceilings import decode, experts, kv_cache, memory_fit, prefill
 from workbench.ceilings.batch import limit
 from workbench.engines.engine import BatchTiming, BoxRates, PointError
-from workbench.experiments.batch_plan import BatchPlan, Point, lengths, pass_seconds, plan_batch
+from workbench.experiments.batch_plan import BatchPlan, Point, lengths, most_passes, pass_seconds, plan_batch
 from workbench.experiments.events import Event, PointFailed, PointFloor, Predicted, Progress, RowMeasured
-from workbench.experiments.foretelling import OperationTimer
 from workbench.experiments.gap.variant import Stored
 from workbench.experiments.judging import judged
 from workbench.experiments.measured_run import Around, Load, MeasuredRun, measured_run, point_row, under_ceiling
+from workbench.experiments.operation_timer import OperationTimer
+from workbench.experiments.pace import Pace
 from workbench.experiments.plan import middle_context
 from workbench.experiments.repeats import LEAST_REPEATS, warm_ups
 from workbench.experiments.served import goodput, with_streams
@@ -111,11 +113,9 @@ def _measure(sweep: MeasuredRun[BatchPlan]) -> Iterator[Event]:
     with suppress(PointError):
         _pass(sweep, Point(min(settings.contexts), 1), seed=0)
     before = rates.read
-    seconds = [
-        pass_seconds(settings, planned.resident, point, rates.read, rates.product) if fits and lacking else 0.0
-        for point, fits, lacking in zip(points, fitting, sweep.missing, strict=True)
-    ]
-    pace = _Pace(settings, seconds)
+    to_run = zip(points, fitting, sweep.missing, strict=True)
+    floors_s = [_expected_s(sweep, point, rates) if fits and lacking else 0.0 for point, fits, lacking in to_run]
+    pace = Pace(floors_s, partial(_Taken().passes_left, settings), partial(most_passes, settings))
     for i, point in compress(enumerate(points), sweep.missing):
         sweep.cancel.check()
         sweep.begin_point()
@@ -126,7 +126,7 @@ def _measure(sweep: MeasuredRun[BatchPlan]) -> Iterator[Event]:
                 point=i + 1,
                 points=len(points),
                 prompt_tokens=point.context,
-                left_s=pace.left_s(i, taken),
+                left_s=pace.left_s(i, taken.passes_left(settings, pace.pass_s(i))),
                 batch=point.batch,
             )
             asked = sweep.spent_s
@@ -141,31 +141,17 @@ def _measure(sweep: MeasuredRun[BatchPlan]) -> Iterator[Event]:
         row = _row(sweep, point, taken, Around(before, after, rates.product), few_rows[point.batch])
         before = after
         if taken.status == "ok":
+            pace.done(len(taken.timings))
             yield RowMeasured(judged(row, taken.samples, settings.rule.precision), taken.samples)
         else:
             yield PointFailed(row, taken.samples, taken.status.partition(": ")[2])
 
 
-@dataclass
-class _Pace:
-    """How long the run will still take: passes at `floors_s`, the least seconds of one at each point, but slower."""
-
-    settings: BatchSettings
-    floors_s: Sequence[float]
-    measured_s: float = 0.0
-    measured_floors_s: float = 0.0
-
-    def took(self, i: int, seconds: float) -> None:
-        """Take in a pass of point `i`; one that was expected not to fit has no floor."""
-        if self.floors_s[i]:
-            self.measured_s += seconds
-            self.measured_floors_s += self.floors_s[i]
-
-    def left_s(self, i: int, taken: _Taken) -> float:
-        """Seconds until the last point is expected to be done, while point `i` is measured."""
-        slowdown = self.measured_s / self.measured_floors_s if self.measured_floors_s else 1.0
-        points = [(floor_s * slowdown, taken if j == i else _Taken()) for j, floor_s in enumerate(self.floors_s)][i:]
-        return sum(each.passes_left(self.settings, seconds) * seconds for seconds, each in points if seconds)
+def _expected_s(sweep: MeasuredRun[BatchPlan], point: Point, rates: BoxRates) -> float:
+    """Seconds of one pass of a point: its prefill's least, and its steps as predicted from timed operations."""
+    settings, resident = sweep.planned.settings, sweep.planned.resident
+    predicted = sweep.predictions.step(point.context, point.batch) if settings.layers is None else None
+    return pass_seconds(settings, resident, point, rates.read, rates.product, predicted)
 
 
 def _few_rows(sweep: MeasuredRun[BatchPlan], b: int) -> Quantity | None:

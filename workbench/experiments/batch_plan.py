@@ -126,11 +126,13 @@ def most_passes(settings: BatchSettings, seconds: float) -> int:
     return max(ceil(rule.least / steps), min(ceil(rule.most / steps), in_time))
 
 
-def pass_seconds(settings: BatchSettings, resident: Model, point: Point, B: Quantity, C: Quantity) -> float:
-    """Least seconds of one pass of a point: the prefill of its sequences, and its steps."""
+def pass_seconds(
+    settings: BatchSettings, resident: Model, point: Point, B: Quantity, C: Quantity, step: Quantity | None = None
+) -> float:
+    """Seconds of one pass of a point: the least its sequences' prefill takes, and of its steps that or `step`'s."""
     t = middle_context(point.context, settings.new_tokens)
-    step = decode.step_seconds(resident, t, settings.element_bytes, B, C, point.batch)
-    return prefill.seconds(resident, point.context, B, C, point.batch).value + settings.steps * step.value
+    least = decode.step_seconds(resident, t, settings.element_bytes, B, C, point.batch)
+    return prefill.seconds(resident, point.context, B, C, point.batch).value + settings.steps * (step or least).value
 
 
 def lengths(settings: BatchSettings, point: Point) -> tuple[int, ...]:
