@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -9,7 +10,7 @@ from tests.fake_grid import a_calibration, a_cell, a_product
 from tests.fakes import READ_RATE, FakeModel, fake_load
 from workbench.engines.engine import BatchTiming, PointError
 from workbench.errors import MemoryRefused, SettingsError
-from workbench.experiments import batch_plan
+from workbench.experiments import batch_plan, measured_run
 from workbench.experiments.batch import batch_sweep
 from workbench.experiments.batch_plan import Point, lengths, most_passes, plan_batch
 from workbench.experiments.events import Event, Finished, PointFailed, Predicted, Progress, RowMeasured, Started
@@ -258,3 +259,16 @@ def test_prefill_is_planned_in_passes_so_that_its_activations_stay_small() -> No
     logits = 3 * 49_152 * 4
     assert activations[0] - 8 * logits == activations[1] - 32 * logits == activations[2] - 64 * logits
     assert planned.need_at(Point(256, 4)).activations < activations[0]
+
+
+def test_what_is_left_is_told_by_the_passes_of_the_points_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[FakeModel] = []
+    monkeypatch.setattr(measured_run, "time", SimpleNamespace(monotonic=lambda: float(len(made[0].batches))))
+    settings = replace(SETTINGS, contexts=(2,), batches=(1, 2, 3), repeats="auto")
+    progress = [event for event in events(changed(made), settings) if isinstance(event, Progress) and event.point]
+    first = [event for event in progress if event.point == 1]
+    second = next(event for event in progress if event.point == 2)
+    assert len(first) > 2
+    assert first[0].left_s is not None
+    assert first[0].left_s < 3.0
+    assert second.left_s == pytest.approx(1 + len(first), rel=0.01)

@@ -1,25 +1,23 @@
 """Predictions of a run: made and kept before it is measured, from operations alone, and never altered."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import pytest
 
 from tests.fakes import a_row, fake_load
-from tests.predictions.cells import TAKEN_AT, UNDER, W, cells_of
+from tests.predictions.cells import TAKEN_AT, UNDER
+from tests.predictions.fake_timer import FakeTimer
 from tests.predictions.test_ledger import predicted_row
 from tests.runs.test_store import a_run
 from workbench.experiments.events import Event, OperationsTimed, PointsForetold, Predicted, Progress, RowMeasured
 from workbench.experiments.foretelling import foretell, predict, timing_seconds
 from workbench.experiments.plan import plan
 from workbench.experiments.prefill_decode import sweep
-from workbench.experiments.settings import RunSettings, SweepSettings
+from workbench.experiments.settings import SweepSettings
 from workbench.experiments.window import Disturbance, TimedWindow
 from workbench.hardware.machine import this_machine, usable_cores
-from workbench.hardware.timings import Conditions, Timing
-from workbench.models.model import Model
-from workbench.predictions.passes import Pass
 from workbench.runner import CancelToken, drive
 from workbench.runs.foretold import Foretold
 from workbench.runs.run import now
@@ -27,31 +25,6 @@ from workbench.runs.samples import Samples
 from workbench.runs.store import Store
 
 SETTINGS = SweepSettings(model="smollm2-135m", prompts=(1, 64), repeats=3, new_tokens=5)
-
-
-@dataclass
-class FakeTimer:
-    """Operations that take so many nanoseconds a unit of work, and how many passes were asked for."""
-
-    nanoseconds: float = 1.0
-    under: Conditions | None = UNDER
-    taken_at: str = ""
-    asked: list[Pass] = field(default_factory=list)
-
-    def conditions(self, settings: RunSettings) -> Conditions | None:
-        return self.under
-
-    def working_bytes(self, settings: RunSettings, model: Model, of: Pass) -> int:
-        return W
-
-    def time(
-        self, settings: RunSettings, model: Model, passes: Sequence[Pass], cancel: CancelToken
-    ) -> Iterator[tuple[Timing, ...]]:
-        for each in passes:
-            cancel.check()
-            self.asked.append(each)
-            cells = cells_of(each, nanoseconds=self.nanoseconds, taken_at=self.taken_at or now())
-            yield tuple(replace(cell, conditions=self.under or UNDER) for cell in cells)
 
 
 def driven(timer: FakeTimer) -> list[Event]:

@@ -19,8 +19,7 @@ from workbench.experiments.events import (
     Started,
 )
 from workbench.experiments.plan import LoadPlan
-from workbench.experiments.prefill_decode import _Pace, _Taken, crossover, sweep
-from workbench.experiments.repeats import Repeats
+from workbench.experiments.prefill_decode import crossover, sweep
 from workbench.experiments.settings import SweepSettings
 from workbench.experiments.window import TimedWindow
 from workbench.quantity import Origin, Quantity, Unit
@@ -195,11 +194,3 @@ def test_every_point_is_bracketed_by_readings_of_the_box() -> None:
     assert (second.read_before_gb_per_s, second.read_after_gb_per_s, second.read_gb_per_s) == (10.0, 30.0, 30.0)
     assert second.bytes_per_step is not None
     assert second.ceiling_tokens_per_s == pytest.approx(30e9 / second.bytes_per_step)
-
-
-def test_what_is_left_follows_the_repeats_that_points_took_so_far() -> None:
-    pace = _Pace(Repeats(least=3, most=30, precision=0.02, most_s=10.0), (0.1, 0.1, 0.2))
-    before = pace.left_s(1, _Taken())
-    pace.took(0, 0.1)
-    pace.repeats.append(12)
-    assert pace.left_s(1, _Taken()) == pytest.approx(before + (12 - 3) * 0.2)

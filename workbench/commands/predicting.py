@@ -6,7 +6,8 @@ from workbench.ceilings.memory_fit import MemoryNeed
 from workbench.errors import SettingsError
 from workbench.experiments.batch_plan import BatchPlan, Point, plan_batch
 from workbench.experiments.engine_plan import run_need
-from workbench.experiments.foretelling import TransformersTimer, point_passes, predict
+from workbench.experiments.foretelling import point_passes, predict
+from workbench.experiments.operation_timer import TransformersTimer
 from workbench.experiments.plan import LoadPlan, Plan, check_memory, layers_that_fit, plan
 from workbench.experiments.settings import BatchSettings, SweepSettings
 from workbench.experiments.window import TimedWindow

@@ -6,20 +6,18 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
-from workbench.engines.engine import load_engine, load_transformers
 from workbench.experiments.batch_plan import BatchPlan
 from workbench.experiments.engine_settings import TRANSFORMERS
 from workbench.experiments.events import Event, OperationsTimed, PointsForetold, Progress
 from workbench.experiments.gap.variant import AS_LOADED
+from workbench.experiments.operation_timer import OperationTimer
 from workbench.experiments.plan import LoadPlan, Plan, middle_context
-from workbench.experiments.settings import RunSettings
 from workbench.experiments.window import Disturbance, TimedWindow
 from workbench.hardware.load import BUSY_SHARE
 from workbench.hardware.machine import runs_in_host_memory, this_machine, usable_cores
 from workbench.hardware.timings import FRAMEWORK, Conditions, Table, Timing
-from workbench.models.model import Model
 from workbench.predictions.age import ago
 from workbench.predictions.ledger import Entry, Phase, entries, spread
 from workbench.predictions.passes import Pass, can_be_predicted, decode_step, prefill
@@ -39,51 +37,6 @@ TELL_AFTER_S = 3.0
 """Where the timing stands is told no more often."""
 FRESH = timedelta(minutes=10)
 """A cell as old as this is timed again before a run: a shared box is another one an hour later."""
-
-
-class OperationTimer(Protocol):
-    """Times operations on one device, in the thread that measures."""
-
-    def conditions(self, settings: RunSettings) -> Conditions | None:
-        """What operations of such a run are timed under; None on a device where they can't be timed one by one."""
-
-    def working_bytes(self, settings: RunSettings, model: Model, of: Pass) -> int:
-        """Weights and caches that a pass goes over, as far as it matters how many they are."""
-
-    def time(
-        self, settings: RunSettings, model: Model, passes: Sequence[Pass], cancel: CancelToken
-    ) -> Iterator[tuple[Timing, ...]]:
-        """The framework's cells first, then those of each pass in turn."""
-
-
-class TransformersTimer:
-    """Times them with torch as transformers' model classes run them; torch is imported when it is first asked."""
-
-    def conditions(self, settings: RunSettings) -> Conditions | None:
-        """As the protocol has it."""
-        from workbench.engines import operation_timing
-
-        return operation_timing.conditions(settings)
-
-    def working_bytes(self, settings: RunSettings, model: Model, of: Pass) -> int:
-        """As the protocol has it."""
-        from workbench.engines import operation_timing
-
-        return operation_timing.working_bytes(settings, model, of)
-
-    def time(
-        self, settings: RunSettings, model: Model, passes: Sequence[Pass], cancel: CancelToken
-    ) -> Iterator[tuple[Timing, ...]]:
-        """As the protocol has it."""
-        from workbench.engines import operation_timing
-
-        yield from operation_timing.time_operations(settings, model, passes, cancel)
-
-
-def timer_of(load: object, settings: RunSettings) -> OperationTimer | None:
-    """Who times the operations of what is loaded so; None where nobody can."""
-    is_known = load in (load_transformers, load_engine) and settings.engine == TRANSFORMERS
-    return TransformersTimer() if is_known else None
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,8 @@ from typing import Any, Generic, TypeVar
 from workbench.ceilings.kv_cache import cache_bytes
 from workbench.engines.engine import EngineLabels, LoadedModel, PointError
 from workbench.experiments.events import Event, Finished, PointFailed, Predicted, Progress, RowMeasured, Started
-from workbench.experiments.foretelling import NONE_MADE, OperationTimer, Predictions, foretell, timer_of
+from workbench.experiments.foretelling import NONE_MADE, Predictions, foretell
+from workbench.experiments.operation_timer import OperationTimer, timer_of
 from workbench.experiments.plan import LoadPlan, check_before_loading
 from workbench.experiments.sittings import (
     Earlier,

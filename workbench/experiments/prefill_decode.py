@@ -5,17 +5,18 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import compress
-from statistics import mean, median
+from statistics import median
 
 from workbench.ceilings import decode, kv_cache, prefill
 from workbench.ceilings.prefill import Clock
 from workbench.engines.engine import BoxRates, PointError, RequestTiming
 from workbench.experiments.events import Event, PointFailed, PointFloor, Predicted, Progress, RowMeasured
-from workbench.experiments.foretelling import OperationTimer
 from workbench.experiments.judging import judged
 from workbench.experiments.measured_run import Around, Load, MeasuredRun, measured_run, point_row, under_ceiling
+from workbench.experiments.operation_timer import OperationTimer
+from workbench.experiments.pace import Pace
 from workbench.experiments.plan import Plan, middle_context, plan, request_seconds
-from workbench.experiments.repeats import Repeats, warm_ups
+from workbench.experiments.repeats import warm_ups
 from workbench.experiments.served import with_requests
 from workbench.experiments.settings import SweepSettings
 from workbench.experiments.sittings import Earlier
@@ -77,20 +78,17 @@ def _measure(sweep: MeasuredRun[Plan]) -> Iterator[Event]:
     warm_up = min(WARM_UP_TOKENS, max(settings.prompts)), min(WARM_UP_NEW_TOKENS, settings.new_tokens)
     with suppress(PointError):
         _request(sweep, *warm_up, seed=0)
-    pace = _Pace(
-        settings.rule,
-        [
-            _expected_s(sweep, n, rates) if lacking else 0.0
-            for n, lacking in zip(settings.prompts, sweep.missing, strict=True)
-        ],
-    )
+    rule = settings.rule
+    missing = zip(settings.prompts, sweep.missing, strict=True)
+    floors_s = [_expected_s(sweep, n, rates) if lacking else 0.0 for n, lacking in missing]
+    pace = Pace(floors_s, partial(rule.expected, _Taken().series), rule.most_in)
     for i, n in compress(enumerate(settings.prompts), sweep.missing):
         sweep.begin_point()
         taken, failure = _Taken(), ""
-        while not settings.rule.enough(taken.series, sweep.spent_s):
-            repeat, left_s = taken.repeats + 1, pace.left_s(i, taken)
-            expected = max(repeat, pace.expected(i, taken))
-            yield Progress("measuring", i + 1, points, repeat, expected, n, left_s)
+        while not rule.enough(taken.series, sweep.spent_s):
+            repeat, expected = taken.repeats + 1, rule.expected(taken.series, pace.pass_s(i))
+            left_s = pace.left_s(i, max(0, expected - taken.repeats))
+            yield Progress("measuring", i + 1, points, repeat, max(repeat, expected), n, left_s)
             asked = sweep.spent_s
             try:
                 taken.timings.append(_request(sweep, n, settings.new_tokens, seed=(i + 1) * 1000 + len(taken.timings)))
@@ -99,14 +97,14 @@ def _measure(sweep: MeasuredRun[Plan]) -> Iterator[Event]:
                 break
             pace.took(i, sweep.spent_s - asked)
         if not failure:
-            pace.repeats.append(taken.repeats)
+            pace.done(taken.repeats)
         after = sweep.read(sweep.loaded.read_again)
         row = _row(sweep, n, taken, Around(before, after, rates.product))
         before = after
         if failure:
             yield PointFailed(replace(row, status=f"failed: {failure}"), taken.samples, failure)
         else:
-            yield RowMeasured(judged(row, taken.samples, settings.rule.precision), taken.samples)
+            yield RowMeasured(judged(row, taken.samples, rule.precision), taken.samples)
 
 
 def _expected_s(sweep: MeasuredRun[Plan], n: int, rates: BoxRates) -> float:
@@ -145,45 +143,6 @@ class _Taken:
     def repeats(self) -> int:
         """How many requests count."""
         return len(self.timings) - self.dropped
-
-
-@dataclass
-class _Pace:
-    """How long the run will still take: requests at `floors_s`, the least or predicted seconds of one, but slower.
-
-    A point takes as many of them as those before it did on average.
-    """
-
-    rule: Repeats
-    floors_s: Sequence[float]
-    measured_s: float = 0.0
-    measured_floors_s: float = 0.0
-    repeats: list[int] = field(default_factory=list)
-
-    def took(self, i: int, seconds: float) -> None:
-        """Take in a request of point `i`."""
-        self.measured_s += seconds
-        self.measured_floors_s += self.floors_s[i]
-
-    def request_s(self, i: int) -> float:
-        """Seconds a request of point `i` is expected to take."""
-        slowdown = self.measured_s / self.measured_floors_s if self.measured_floors_s else 1.0
-        return slowdown * self.floors_s[i]
-
-    def expected(self, i: int, taken: _Taken) -> int:
-        """How many repeats point `i` is expected to take."""
-        return self.rule.expected(taken.series, self.request_s(i))
-
-    def left_s(self, i: int, taken: _Taken) -> float:
-        """Seconds until the last point is expected to be done, while point `i` is measured."""
-        here = max(0, self.expected(i, taken) - taken.repeats) * self.request_s(i)
-        later = range(i + 1, len(self.floors_s))
-        return here + sum(self._later(j) * self.request_s(j) for j in later)
-
-    def _later(self, j: int) -> int:
-        if not self.repeats:
-            return self.expected(j, _Taken())
-        return max(self.rule.least, min(self.rule.most_in(self.request_s(j)), round(mean(self.repeats))))
 
 
 def _floor(sweep: MeasuredRun[Plan], n: int, rates: BoxRates) -> PointFloor:
