@@ -7,7 +7,7 @@ import pytest
 from tests.fakes import a_row
 from workbench.errors import SettingsError, StoreError
 from workbench.experiments.events import Event, Finished, Progress, RowMeasured, Started
-from workbench.runner import Cancelled, CancelToken, Runner, drive
+from workbench.runner import Cancelled, CancelToken, Ending, Runner, drive
 from workbench.runs.ownership import check_resumable
 from workbench.runs.run import Run, RunStatus
 from workbench.runs.samples import Samples
@@ -96,22 +96,21 @@ def test_a_run_refused_before_its_first_row_leaves_nothing() -> None:
 def test_experiments_run_in_one_thread_one_after_the_other(tmp_path: Path) -> None:
     runner, threads = Runner(Store), set[int]()
     for _ in range(3):
-        ended = threading.Event()
+        ending = Ending()
 
         def experiment(cancel: CancelToken) -> Iterator[Event]:
             threads.add(threading.get_ident())
             yield Progress("here")
 
-        runner.start(experiment, lambda event: None, lambda error, ended=ended: ended.set())  # type: ignore[misc]
-        assert ended.wait(30)
+        runner.start(experiment, lambda event: None, ending.tell)
+        assert ending.wait(30)
     assert threads == {runner.thread.ident}
     assert threading.get_ident() not in threads
 
 
 def test_a_second_experiment_is_refused_while_one_runs_and_cancelling_ends_it() -> None:
     runner = Runner(Store)
-    begun, ended = threading.Event(), threading.Event()
-    errors: list[BaseException | None] = []
+    begun, ending = threading.Event(), Ending()
 
     def experiment(cancel: CancelToken) -> Iterator[Event]:
         begun.set()
@@ -119,18 +118,26 @@ def test_a_second_experiment_is_refused_while_one_runs_and_cancelling_ends_it() 
             cancel._event.wait(30)
         yield Progress("stopped")
 
-    def done(error: BaseException | None) -> None:
-        errors.append(error)
-        ended.set()
-
-    runner.start(experiment, lambda event: None, done)
+    runner.start(experiment, lambda event: None, ending.tell)
     assert begun.wait(30)
     with pytest.raises(RuntimeError, match="must not overlap"):
         runner.start(experiment, lambda event: None, lambda error: None)
     runner.cancel()
-    assert ended.wait(30)
+    assert ending.wait(30)
     assert runner.wait(30)
-    assert errors == [None]
+    assert ending.error is None
+
+
+def test_who_waits_for_an_experiment_hears_of_its_error() -> None:
+    def failing(cancel: CancelToken) -> Iterator[Event]:
+        yield Progress("here")
+        raise OSError("the disk went away")
+
+    ending = Ending()
+    assert not ending.wait(0)
+    Runner(Store).start(failing, lambda event: None, ending.tell)
+    assert ending.wait(30)
+    assert str(ending.error) == "the disk went away"
 
 
 def test_a_token_raises_once_it_was_asked() -> None:

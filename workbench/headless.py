@@ -45,12 +45,11 @@ from workbench.paths import log_file
 from workbench.predictions.ledger import accuracy, entries, quoted
 from workbench.probe_output import ProbePrinter
 from workbench.quantity import Origin, explain, format_duration
-from workbench.runner import Experiment, Listener, Runner
+from workbench.runner import STOP_WAIT_S, Ending, Experiment, Listener, Runner
 from workbench.runs.export import csv_text, records
 from workbench.runs.row import BATCH, PREFILL_DECODE, Row
 from workbench.runs.store import Store
 
-STOP_WAIT_S = 1.5
 SIGNAL_TAKEN_S = 0.25
 """A wait is ended after so long: it costs a hundred thousandth of a core."""
 FAILED_EXIT, INTERRUPTED_EXIT = 1, 130
@@ -203,14 +202,11 @@ def _drive(
     A layer or pass that takes longer than STOP_WAIT_S is left behind after `left_behind` has been called. `kept`
     says what a signal left. Raises WorkbenchError as the experiment does, but for a store that fails it midway.
     """
-    woken, ended = threading.Event(), threading.Event()
+    woken, ending = threading.Event(), Ending()
     output = _Output(show, runner.cancel)
-    errors: list[BaseException] = []
 
     def done(error: BaseException | None) -> None:
-        if error is not None:
-            errors.append(error)
-        ended.set()
+        ending.tell(error)
         woken.set()
 
     with _signals(runner, woken) as received:
@@ -218,19 +214,25 @@ def _drive(
         # Python takes a signal in between two waits at the end of the next.
         while not woken.wait(SIGNAL_TAKEN_S):
             pass
-        if not ended.wait(STOP_WAIT_S):
+        if not ending.wait(STOP_WAIT_S):
             left_behind()
             note(kept())
             os._exit(128 + received[0])
-    if errors and output.begun and isinstance(errors[0], StoreError):
-        note(f"workbench: the run was stopped. {errors[0]}")
-        return FAILED_EXIT
-    if errors and isinstance(errors[0], WorkbenchError):
-        raise errors[0]
-    if errors:
-        reason = str(errors[0]) or type(errors[0]).__name__
-        note(f"workbench: the run failed: {reason}. Its rows are kept; the details are in {log_file()}.")
-        return FAILED_EXIT
+    return _exit_code(ending.error, output, received, kept)
+
+
+def _exit_code(error: BaseException | None, output: "_Output", received: Sequence[int], kept: Callable[[], str]) -> int:
+    """What a run that ended so exits with, and on standard error why; raises WorkbenchError as `_drive` says."""
+    match error:
+        case StoreError() if output.begun:
+            note(f"workbench: the run was stopped. {error}")
+            return FAILED_EXIT
+        case WorkbenchError():
+            raise error
+        case BaseException():
+            reason = str(error) or type(error).__name__
+            note(f"workbench: the run failed: {reason}. Its rows are kept; the details are in {log_file()}.")
+            return FAILED_EXIT
     if received:
         note(kept())
         return 128 + received[0]

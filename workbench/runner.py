@@ -27,6 +27,8 @@ from workbench.runs.run import RunStatus
 from workbench.runs.store import Store
 
 log = logging.getLogger(__name__)
+STOP_WAIT_S = 1.5
+"""How long a run that was asked to stop is waited for."""
 
 
 class Cancelled(Exception):
@@ -119,6 +121,23 @@ def _drive(experiment: Experiment, cancel: CancelToken, store: Store, listener: 
     finally:
         if started is not None:
             owner.ended_here(started.run.run_id)
+
+
+class Ending:
+    """How an experiment ended: told in the thread that measures, waited for in another."""
+
+    def __init__(self) -> None:
+        self.error: BaseException | None = None
+        self._told = threading.Event()
+
+    def tell(self, error: BaseException | None) -> None:
+        """It ended, with this error or none."""
+        self.error = error
+        self._told.set()
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Wait until it is told, at most `timeout_s` where that is given; whether it is."""
+        return self._told.wait(timeout_s)
 
 
 class Runner:

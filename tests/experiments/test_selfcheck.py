@@ -11,23 +11,9 @@ from tests.fakes import FakeModel, fake_load
 from workbench.engines.engine import BatchTiming
 from workbench.errors import SettingsError
 from workbench.experiments.plan import LoadPlan, plan
-from workbench.experiments.selfcheck import (
-    APP,
-    CONTEXT,
-    REQUESTS,
-    STEPS,
-    Compared,
-    Condition,
-    Experimented,
-    Hold,
-    SelfcheckSettings,
-    SteppedModel,
-    Verdict,
-    overall,
-    selfcheck,
-    steps_alone,
-    verdict,
-)
+from workbench.experiments.selfcheck.blocks import CONTEXT, REQUESTS, STEPS, Hold, SteppedModel, steps_alone
+from workbench.experiments.selfcheck.comparison import APP, Compared, Condition, Verdict, overall, verdict
+from workbench.experiments.selfcheck.selfcheck import Experimented, SelfcheckSettings, selfcheck
 from workbench.experiments.settings import SweepSettings
 from workbench.experiments.statistics import Interval
 from workbench.experiments.window import TimedWindow

@@ -7,7 +7,9 @@ from pathlib import Path
 from tests.fakes import fake_load
 from workbench.experiments.plan import plan
 from workbench.experiments.prefill_decode import sweep
-from workbench.experiments.selfcheck import Condition, SelfcheckSettings, SteppedModel
+from workbench.experiments.selfcheck.blocks import SteppedModel
+from workbench.experiments.selfcheck.comparison import Condition
+from workbench.experiments.selfcheck.selfcheck import SelfcheckSettings
 from workbench.experiments.window import TimedWindow
 from workbench.runner import CancelToken, Experiment, Runner
 from workbench.runs.store import Store

@@ -5,7 +5,8 @@ import sys
 
 import pytest
 
-from workbench.experiments.selfcheck import APP, REQUESTS, Condition
+from workbench.experiments.selfcheck.blocks import REQUESTS
+from workbench.experiments.selfcheck.comparison import APP, Condition
 
 GUARD_S = 120
 

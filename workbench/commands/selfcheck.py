@@ -5,15 +5,8 @@ import tempfile
 from pathlib import Path
 
 from workbench.engines.engine import load_transformers
-from workbench.experiments.selfcheck import (
-    MEDIAN_BAR,
-    P90_BAR,
-    SelfcheckSettings,
-    Verdict,
-    check_selfcheck,
-    overall,
-    selfcheck,
-)
+from workbench.experiments.selfcheck.comparison import MEDIAN_BAR, P90_BAR, Verdict, overall
+from workbench.experiments.selfcheck.selfcheck import SelfcheckSettings, check_selfcheck, selfcheck
 from workbench.output import Format, note, print_json, print_records
 from workbench.runner import Runner
 from workbench.runs.store import Store

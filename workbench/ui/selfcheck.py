@@ -9,7 +9,9 @@ from collections.abc import Callable, Iterator
 
 from textual import on
 
-from workbench.experiments.selfcheck import Condition, Experimented, Hold
+from workbench.experiments.selfcheck.blocks import Hold
+from workbench.experiments.selfcheck.comparison import Condition
+from workbench.experiments.selfcheck.selfcheck import Experimented
 from workbench.experiments.settings import SweepSettings
 from workbench.runner import Runner
 from workbench.ui.app import WorkbenchApp

@@ -1,0 +1,1 @@
+"""How much the workbench disturbs its own timings."""
