@@ -1,27 +1,23 @@
 """llama.cpp's own benchmark programs, run for what a sweep asks: llama-bench and llama-batched-bench."""
 
-import logging
 import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 from workbench.engines.endpoint.key import ENVIRONMENT
-from workbench.engines.engine import BatchTiming, BoxRates, EngineLabels, PointError, RequestTiming
+from workbench.engines.engine import BatchTiming, EngineLabels, PointError, RequestTiming
 from workbench.engines.llama_cpp import leash
 from workbench.engines.llama_cpp.file_rates import FileRates
-from workbench.engines.timed_only import TimedOnly
+from workbench.engines.llama_cpp.timed_file import LOOK_S, SPARE_TOKENS, STOP_S, TimedFile, labels_of, rates_of
 from workbench.errors import SettingsError
 from workbench.experiments.engine_settings import BENCH_PROGRAMS, LlamaCppSettings, bench_program
 from workbench.experiments.plan import LoadPlan
 from workbench.experiments.settings import BatchSettings, SweepSettings
-from workbench.hardware.machine import usable_cores
-from workbench.quantity import Quantity
 from workbench.runner import CancelToken
 from workbench.runs.importers.batched_bench import batched_bench_labels, batched_bench_point
 from workbench.runs.importers.imported_point import ImportedPoint, Labels
@@ -29,11 +25,7 @@ from workbench.runs.importers.json_records import json_records
 from workbench.runs.importers.llama_bench import llama_bench_labels, llama_bench_point
 from workbench.runs.importers.record import Record
 
-log = logging.getLogger(__name__)
 LEASH = Path(leash.__file__)
-LOOK_S = 0.05
-STOP_S = 2.0
-SPARE_TOKENS = 8
 MOST_QUOTED = 160
 
 
@@ -50,44 +42,22 @@ def load_llama_bench(planned: LoadPlan, cancel: CancelToken) -> "LlamaBench":
             raise SettingsError(
                 "llama-bench takes no pass apart; `workbench gap --run RUN` reads a ladder from its rows."
             )
-    path = planned.model.path
-    assert path is not None, "a GGUF has a path"
-    threads = settings.threads or usable_cores()
-    labels = EngineLabels(
-        engine=program,
-        engine_version=f"version not told, {settings.llama_cpp.words}",
-        quantisation=planned.model.quantisation,
-        dtype=settings.llama_cpp.cache_label,
-        device="cpu" if settings.llama_cpp.gpu_layers in (None, 0) else "accelerator",
-        threads=threads,
-    )
-    rates = FileRates(path, planned.model, threads, time.perf_counter)
-    return LlamaBench(planned, bench_program(settings.llama_cpp.program, program), path, labels, rates, repeats)
+    labels = labels_of(planned, program, "version not told")
+    found = bench_program(settings.llama_cpp.program, program)
+    return LlamaBench(planned, found, labels, rates_of(planned, labels.threads), repeats)
 
 
-class LlamaBench(TimedOnly):
+class LlamaBench(TimedFile):
     """A GGUF timed by a program that loads it anew for each point; a point's repeats come from one run of it."""
 
-    def __init__(
-        self, planned: LoadPlan, program: Path, path: Path, labels: EngineLabels, rates: FileRates, repeats: int
-    ) -> None:
-        super().__init__(planned.resident)
-        self.labels = labels
+    def __init__(self, planned: LoadPlan, program: Path, labels: EngineLabels, rates: FileRates, repeats: int) -> None:
+        super().__init__(planned.resident, labels, rates)
         self._settings: LlamaCppSettings = planned.settings.llama_cpp
         self._program = program
-        self._path = path
-        self._rates = rates
+        self._path = planned.model.path
         self._repeats = repeats
         self._prompt_tokens = 0
         self._waiting: dict[tuple[int, int], list[RequestTiming]] = {}
-
-    def box_rates(self) -> BoxRates:
-        """B and C of this moment, B on the file's own bytes."""
-        return self._rates.box_rates()
-
-    def read_again(self) -> Quantity:
-        """B of this moment."""
-        return self._rates.read_again()
 
     def prepare(self, prompt_tokens: int, seed: int) -> None:
         """Remember the length; the program makes its own tokens."""
@@ -177,10 +147,6 @@ class LlamaBench(TimedOnly):
     def _take_version(self, labels: Labels) -> None:
         if labels.version:
             self.labels = replace(self.labels, engine_version=f"{labels.version}, {self._settings.words}")
-
-    def close(self) -> None:
-        """Nothing runs between points."""
-        self._rates.close()
 
 
 def _layers(settings: LlamaCppSettings) -> list[str]:

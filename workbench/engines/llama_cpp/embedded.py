@@ -1,7 +1,6 @@
 """llama.cpp embedded: its own server, started for one run on loopback, timed by its own clock."""
 
 import json
-import logging
 import os
 import secrets
 import select
@@ -21,29 +20,24 @@ from workbench.engines.endpoint.connection import Client
 from workbench.engines.endpoint.endpoint_model import EndpointModel
 from workbench.engines.endpoint.key import ENVIRONMENT, Key
 from workbench.engines.endpoint.server import find_server
-from workbench.engines.engine import BatchTiming, BoxRates, EngineLabels, Host, PointError, RequestTiming
+from workbench.engines.engine import BatchTiming, BoxRates, Host, PointError, RequestTiming
 from workbench.engines.llama_cpp.file_rates import FileRates
-from workbench.engines.timed_only import TimedOnly
+from workbench.engines.llama_cpp.timed_file import LOOK_S, SPARE_TOKENS, STOP_S, TimedFile, labels_of, rates_of
 from workbench.errors import ModelError, SettingsError
 from workbench.experiments.batch_plan import BatchPlan
 from workbench.experiments.engine_settings import COMPLETIONS, LLAMA_CPP, EndpointSettings
 from workbench.experiments.plan import LoadPlan, Plan
 from workbench.hardware.machine import usable_cores
 from workbench.paths import log_file
-from workbench.quantity import Quantity
 from workbench.runner import CancelToken
 from workbench.runs.measured_device import ASSUMED_READ, assumed_compute
 
-log = logging.getLogger(__name__)
 SLOT_TOKENS = 256
 """llama.cpp rounds the tokens of a slot up to a multiple of this."""
-SPARE_TOKENS = 8
 START_S = 300.0
 """Until a server that says nothing is given up: a large file on a slow disk takes minutes."""
-STOP_S = 2.0
 SILENT_S = 600.0
 """Of a prefill no token comes, however long it takes; a server that died closes its connection."""
-LOOK_S = 0.05
 
 
 @dataclass(frozen=True)
@@ -70,24 +64,13 @@ def load_llama_cpp(planned: LoadPlan, cancel: CancelToken) -> "LlamaCppModel":
         client = Client(address, key, SILENT_S)
         server = find_server(client, address, "", cancel)
         settings = EndpointSettings(url=str(address), api=COMPLETIONS, cache_type=planned.settings.llama_cpp.cache_k)
-        threads = planned.settings.threads or usable_cores()
-        labels = EngineLabels(
-            engine=LLAMA_CPP,
-            engine_version=f"xllamacpp {_version()}, {planned.settings.llama_cpp.words}",
-            quantisation=planned.model.quantisation,
-            dtype=planned.settings.llama_cpp.cache_label,
-            device="cpu" if planned.settings.llama_cpp.gpu_layers in (None, 0) else "accelerator",
-            threads=threads,
-            host=Host(process=started.process.pid),
-        )
-        assert planned.model.path is not None, "a GGUF has a path"
-        rates = FileRates(planned.model.path, planned.model, threads, time.perf_counter)
+        labels = labels_of(planned, LLAMA_CPP, f"xllamacpp {_version()}", Host(process=started.process.pid))
         # On a machine whose cores all compute, a chunk a token costs the server and its reader some per cent of a step.
         stand_in = BoxRates(ASSUMED_READ, assumed_compute(1))
         asked = EndpointModel(
             planned.resident, settings, address, client, server, key, labels, stand_in, is_streamed=False
         )
-        return LlamaCppModel(asked, started, rates)
+        return LlamaCppModel(asked, started, rates_of(planned, labels.threads))
     except BaseException:
         _stop(started.process)
         raise
@@ -190,24 +173,14 @@ def _stop(process: "subprocess.Popen[bytes]") -> None:
         process.wait(STOP_S)
 
 
-class LlamaCppModel(TimedOnly):
+class LlamaCppModel(TimedFile):
     """A GGUF in llama.cpp's server on this machine, asked as an endpoint is; its memory and load are the run's own."""
 
     def __init__(self, asked: EndpointModel, started: _Started, rates: FileRates) -> None:
-        super().__init__(asked.model)
-        self.labels = asked.labels
+        super().__init__(asked.model, asked.labels, rates)
         self._asked = asked
         self._process = started.process
         self._sequences = started.sequences
-        self._rates = rates
-
-    def box_rates(self) -> BoxRates:
-        """B and C of this moment, B on the file's own bytes."""
-        return self._rates.box_rates()
-
-    def read_again(self) -> Quantity:
-        """B of this moment."""
-        return self._rates.read_again()
 
     def prepare(self, prompt_tokens: int, seed: int) -> None:
         """Draw the next request's tokens."""
@@ -226,7 +199,7 @@ class LlamaCppModel(TimedOnly):
         self._check_alive()
         if len(lengths) > self._sequences:
             raise PointError(f"out of memory for its caches: llama.cpp was started for {self._sequences:,} sequences")
-        prompts = [self._asked.new_prompt(n, seed * 1_000_003 + i, cancel) for i, n in enumerate(lengths)]
+        prompts = self._asked.new_prompts(lengths, seed, cancel)
         slots = [{"id_slot": i, "cache_prompt": True} for i in range(len(prompts))]
         at_once = [0.0] * len(prompts)
         filled, _ = self._asked.exchanged(prompts, 1, at_once, cancel, slots)
@@ -245,5 +218,5 @@ class LlamaCppModel(TimedOnly):
     def close(self) -> None:
         """Stop the server and free what it held."""
         self._asked.close()
-        self._rates.close()
+        super().close()
         _stop(self._process)

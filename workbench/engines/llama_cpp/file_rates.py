@@ -7,7 +7,6 @@ from pathlib import Path
 import torch
 
 from workbench.engines.engine import BoxRates
-from workbench.hardware.machine import usable_cores
 from workbench.hardware.probe.model_rates import WeightReader, matrix_rate
 from workbench.models.model import Model
 from workbench.quantity import Quantity
@@ -23,8 +22,8 @@ def _nothing() -> None:
 class FileRates:
     """Reads a file's bytes with as many threads as llama.cpp, and multiplies in float32 by a matrix of its width."""
 
-    def __init__(self, path: Path, model: Model, threads: int | None, clock: Callable[[], float]) -> None:
-        torch.set_num_threads(threads or usable_cores())
+    def __init__(self, path: Path, model: Model, threads: int, clock: Callable[[], float]) -> None:
+        torch.set_num_threads(threads)
         self._clock = clock
         with path.open("rb") as file:
             self._bytes = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
