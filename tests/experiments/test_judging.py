@@ -1,19 +1,20 @@
-"""Every verdict with the least that brings it, its reason and what to do; the gravest stands for the row."""
+"""Every judgement with the least that brings it, its reason and what to do; the gravest stands for the row."""
 
 from typing import Any
 
 import pytest
 
 from tests.fakes import a_row
-from workbench.experiments.judging import Verdict, findings, judged
+from workbench.experiments.judging import findings, judged
+from workbench.runs.judgement import Judgement
 from workbench.runs.samples import Samples
 
 STEADY = Samples((1.0, 1.001, 0.999), (0.1, 0.1001, 0.0999))
 RISING = tuple(1 + 0.01 * i for i in range(6))
 
 
-def verdicts(samples: Samples = STEADY, precision: float | None = None, **changed: Any) -> list[str]:
-    return [str(finding.verdict) for finding in findings(a_row(**changed), samples, precision)]
+def judgements(samples: Samples = STEADY, precision: float | None = None, **changed: Any) -> list[str]:
+    return [str(finding.judgement) for finding in findings(a_row(**changed), samples, precision)]
 
 
 def test_a_row_with_nothing_against_it_is_ok_and_has_its_intervals() -> None:
@@ -27,7 +28,7 @@ def test_a_row_with_nothing_against_it_is_ok_and_has_its_intervals() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changed", "verdict", "words"),
+    ("changed", "judgement", "words"),
     [
         ({"ceiling_share": 1.01}, "above ceiling", "101 % of it"),
         ({"ttft_ms": 9.0, "ttft_floor_ms": 10.0}, "above ceiling", "prefill under its floor"),
@@ -41,21 +42,21 @@ def test_a_row_with_nothing_against_it_is_ok_and_has_its_intervals() -> None:
         ({"clock_share": 0.89}, "disturbed", "the clock fell to 89 %"),
     ],
 )
-def test_each_verdict_says_why_and_what_to_do(changed: dict[str, Any], verdict: str, words: str) -> None:
+def test_each_judgement_says_why_and_what_to_do(changed: dict[str, Any], judgement: str, words: str) -> None:
     row = judged(a_row(**changed), STEADY)
-    assert row.judgement == verdict
+    assert row.judgement == judgement
     assert words in row.flags
-    assert row.flags.startswith(f"{verdict}: ")
+    assert row.flags.startswith(f"{judgement}: ")
     assert row.flags.endswith(")")
     assert "; " not in row.flags
 
 
 def test_noise_is_judged_by_the_precision_asked_for_or_a_fixed_counts_own() -> None:
     three_per_cent = Samples((), (1.0, 1.012, 0.988))
-    assert verdicts(three_per_cent) == []
-    assert verdicts(three_per_cent, precision=0.02) == ["noisy"]
-    assert verdicts(Samples((1.0,), ())) == ["noisy"]
-    assert verdicts(Samples()) == []
+    assert judgements(three_per_cent) == []
+    assert judgements(three_per_cent, precision=0.02) == ["noisy"]
+    assert judgements(Samples((1.0,), ())) == ["noisy"]
+    assert judgements(Samples()) == []
 
 
 def test_samples_that_bound_nothing_are_told_by_where_they_lie_and_no_time_is_below_none() -> None:
@@ -67,21 +68,21 @@ def test_samples_that_bound_nothing_are_told_by_where_they_lie_and_no_time_is_be
 
 
 def test_a_steady_course_of_some_size_is_a_drift_either_way() -> None:
-    assert "drifting" in verdicts(Samples((), RISING))
+    assert "drifting" in judgements(Samples((), RISING))
     assert "TPOT rose by 5 % over 6 samples" in judged(a_row(), Samples((), RISING)).flags
     assert "step fell by" in judged(a_row(kind="batch"), Samples((), RISING[::-1])).flags
-    assert "drifting" not in verdicts(Samples((), tuple(1 + 0.001 * i for i in range(6))))
-    assert "drifting" not in verdicts(Samples((), RISING[:4]))
+    assert "drifting" not in judgements(Samples((), tuple(1 + 0.001 * i for i in range(6))))
+    assert "drifting" not in judgements(Samples((), RISING[:4]))
 
 
 def test_a_step_bound_by_arithmetic_is_not_low_for_being_under_the_ceiling_of_reads() -> None:
-    assert verdicts(kind="batch", bound_by="arithmetic", ceiling_share=0.05) == []
-    assert verdicts(kind="batch", bound_by="weight reads", ceiling_share=0.05) == ["implausibly low"]
+    assert judgements(kind="batch", bound_by="arithmetic", ceiling_share=0.05) == []
+    assert judgements(kind="batch", bound_by="weight reads", ceiling_share=0.05) == ["implausibly low"]
 
 
 def test_the_gravest_stands_for_the_row_and_all_reasons_for_the_person() -> None:
     row = judged(a_row(flags="of unequal length", ceiling_share=1.2, other_load=0.5), Samples((), RISING))
-    assert row.judgement == Verdict.ABOVE_CEILING
+    assert row.judgement == Judgement.ABOVE_CEILING
     reasons = row.flags.split("; ")
     assert reasons[0] == "of unequal length"
     assert [reason.partition(":")[0] for reason in reasons[1:]] == ["above ceiling", "disturbed", "drifting"]

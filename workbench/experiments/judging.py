@@ -3,13 +3,13 @@
 from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
-from enum import StrEnum
 from statistics import median
 
 from workbench.ceilings.batch import Limit
 from workbench.experiments.statistics import median_interval, trend
 from workbench.hardware.load import BUSY_SHARE, STOLEN_SHARE
 from workbench.quantity import Unit, format_value
+from workbench.runs.judgement import Judgement
 from workbench.runs.row import BATCH, Row
 from workbench.runs.samples import Samples
 
@@ -27,37 +27,26 @@ LOW_SHARE = 0.10
 """Under a tenth of its ceiling a decode rate is more often a wrong setting than a slow engine."""
 
 
-class Verdict(StrEnum):
-    """What a row is judged to be, the gravest first."""
-
-    ABOVE_CEILING = "above ceiling"
-    IMPLAUSIBLY_LOW = "implausibly low"
-    DISTURBED = "disturbed"
-    DRIFTING = "drifting"
-    NOISY = "noisy"
-    OK = "ok"
-
-
 @dataclass(frozen=True)
 class Finding:
     """One reason to doubt a row, and what to do about it."""
 
-    verdict: Verdict
+    judgement: Judgement
     reason: str
     advice: str
 
     def __str__(self) -> str:
-        return f"{self.verdict}: {self.reason} ({self.advice})"
+        return f"{self.judgement}: {self.reason} ({self.advice})"
 
 
 def judged(row: Row, samples: Samples, precision: float | None = None) -> Row:
-    """The row with the intervals of its medians, its gravest verdict, and every reason after what `flags` says.
+    """The row with the intervals of its medians, its gravest judgement, and every reason after what `flags` says.
 
     `precision` is what its repeats were to reach, as a share of each median; None for a fixed count of them.
     """
     ttft, tpot = _ends_ms(samples.ttft_s), _ends_ms(samples.tpot_s)
     found = list(findings(row, samples, precision))
-    gravest = min((finding.verdict for finding in found), key=list(Verdict).index, default=Verdict.OK)
+    gravest = min((finding.judgement for finding in found), key=list(Judgement).index, default=Judgement.OK)
     columns = {
         "judgement": str(gravest),
         "flags": "; ".join(filter(None, [row.flags, *map(str, found)])),
@@ -94,14 +83,14 @@ def _against_its_ceiling(row: Row) -> Iterator[Finding]:
     if share is not None and share > 1:
         reason = f"decode above its ceiling, at {share * 100:.0f} % of it: the read rate was taken in a slower minute"
         yield Finding(
-            Verdict.ABOVE_CEILING, f"{reason}, or the weights sit in cache", "measure again, and probe the box with p"
+            Judgement.ABOVE_CEILING, f"{reason}, or the weights sit in cache", "measure again, and probe the box with p"
         )
     if row.ttft_ms is not None and row.ttft_floor_ms is not None and row.ttft_ms < row.ttft_floor_ms:
         reason = "prefill under its floor: the box's rates were taken in a slower minute"
-        yield Finding(Verdict.ABOVE_CEILING, reason, "measure again, and probe the box with p")
+        yield Finding(Judgement.ABOVE_CEILING, reason, "measure again, and probe the box with p")
     if share is not None and share < LOW_SHARE and row.bound_by not in (Limit.ARITHMETIC, Limit.MEMORY):
         reason = f"decode reached {share * 100:.1f} % of its ceiling"
-        yield Finding(Verdict.IMPLAUSIBLY_LOW, reason, f"look for {', '.join(_suspects(row))}")
+        yield Finding(Judgement.IMPLAUSIBLY_LOW, reason, f"look for {', '.join(_suspects(row))}")
 
 
 def _suspects(row: Row) -> Iterator[str]:
@@ -121,20 +110,20 @@ def _beside_it(row: Row) -> Iterator[Finding]:
     if row.ui_share is not None and row.ui_share > UI_SHARE:
         reason = f"the screen took {row.ui_share * 100:.1f} % of the timed windows"
         yield Finding(
-            Verdict.DISTURBED, reason, "workbench selfcheck tells whether it does here, without a key pressed"
+            Judgement.DISTURBED, reason, "workbench selfcheck tells whether it does here, without a key pressed"
         )
     if row.other_load is not None and row.other_load > BUSY_SHARE:
         reason = f"other processes took {row.other_load * 100:.0f} % of the cores"
-        yield Finding(Verdict.DISTURBED, reason, "end them, or measure when they have ended")
+        yield Finding(Judgement.DISTURBED, reason, "end them, or measure when they have ended")
     if row.stolen_share is not None and row.stolen_share > STOLEN_SHARE:
         reason = f"the hypervisor took {row.stolen_share * 100:.0f} % of the cores for others"
-        yield Finding(Verdict.DISTURBED, reason, "measure at another hour, or on a box of your own")
+        yield Finding(Judgement.DISTURBED, reason, "measure at another hour, or on a box of your own")
     if row.swapped_bytes is not None and row.swapped_bytes > SWAPPED_BYTES:
         reason = f"{row.swapped_bytes / 1e6:,.0f} MB went to or from swap"
-        yield Finding(Verdict.DISTURBED, reason, "free memory, or take a smaller model or dtype")
+        yield Finding(Judgement.DISTURBED, reason, "free memory, or take a smaller model or dtype")
     if row.clock_share is not None and row.clock_share < CLOCK_SHARE:
         reason = f"the clock fell to {row.clock_share * 100:.0f} % of the highest seen in this run"
-        yield Finding(Verdict.DISTURBED, reason, "let the box cool, or set its governor to performance")
+        yield Finding(Judgement.DISTURBED, reason, "let the box cool, or set its governor to performance")
 
 
 def _drift(name: str, seconds: Sequence[float]) -> Iterator[Finding]:
@@ -145,7 +134,7 @@ def _drift(name: str, seconds: Sequence[float]) -> Iterator[Finding]:
     if abs(change) > DRIFT_SHARE:
         way, advice = ("rose", "let the box cool, and see what has begun to run") if change > 0 else ("fell", "repeat")
         yield Finding(
-            Verdict.DRIFTING, f"{name} {way} by {abs(change) * 100:.0f} % over {len(seconds)} samples", advice
+            Judgement.DRIFTING, f"{name} {way} by {abs(change) * 100:.0f} % over {len(seconds)} samples", advice
         )
 
 
@@ -154,10 +143,10 @@ def _noise(row: Row, name: str, seconds: Sequence[float], precision: float | Non
         return
     interval = median_interval(seconds)
     if interval is None:
-        yield Finding(Verdict.NOISY, f"one sample of {name} says nothing of its noise", "take more repeats")
+        yield Finding(Judgement.NOISY, f"one sample of {name} says nothing of its noise", "take more repeats")
     elif (share := interval.share_of(median(seconds))) > (precision or PRECISION):
         reason = f"median {name} of {len(seconds)} known to ±{share * 100:.1f} %"
         if share >= 1:
             low, high = (format_value(end, Unit.SECONDS) for end in (min(seconds), max(seconds)))
             reason = f"{name} took {low} to {high} in {len(seconds)} samples, too few or too uneven to bound its median"
-        yield Finding(Verdict.NOISY, reason, "end what else runs, or repeat more")
+        yield Finding(Judgement.NOISY, reason, "end what else runs, or repeat more")

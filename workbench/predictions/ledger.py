@@ -9,12 +9,13 @@ from statistics import median
 from workbench.predictions.prediction import HALF_WIDTHS, INTERVAL, UNKNOWN_SPREAD
 from workbench.quantity import Origin, Quantity, Unit, arithmetic
 from workbench.record import headed
+from workbench.runs.judgement import Judgement
 from workbench.runs.row import BATCH, Row
 
 LEAST_ENTRIES = 8
 """Fewer misses of other models bound no interval."""
 LEAST_SPREAD = 0.02
-NOT_COUNTED = ("disturbed", "drifting", "above ceiling", "implausibly low")
+NOT_COUNTED = (Judgement.DISTURBED, Judgement.DRIFTING, Judgement.ABOVE_CEILING, Judgement.IMPLAUSIBLY_LOW)
 """What a row is judged that counts for nothing here: the box, or one of the figures, was not itself."""
 
 NONE_MEASURED = "predictions so far: none measured on this box, their intervals are assumed"

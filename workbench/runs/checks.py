@@ -10,6 +10,7 @@ from workbench.experiments.statistics import Interval
 from workbench.hardware.load import BUSY_SHARE, STOLEN_SHARE
 from workbench.quantity import Origin, Quantity, Unit, format_number, format_value
 from workbench.runs.doubling import doublings
+from workbench.runs.judgement import UNSTEADY, Judgement
 from workbench.runs.readings import (
     Fit,
     Reading,
@@ -389,7 +390,7 @@ def other_work(least: float, found: Sequence[Reading]) -> Found:
         Quantity("share the hypervisor took, the most of a row", stolen, Unit.SHARE, Origin.MEASURED, "stolen"),
     )
     figure = _ratio("how much longer it can have made a row", ratio, "1 / (1 − max(other load, stolen))", *shares)
-    noisy = sum(row.judgement in ("noisy", "drifting", "disturbed") for row in rows)
+    noisy = sum(row.judgement in (*UNSTEADY, Judgement.DISTURBED) for row in rows)
     varying = f"{noisy} of {len(rows)} rows vary or drift"
     why = f"others had up to {shares[0]} of the cores, the hypervisor {shares[1]}; {varying}"
     present = other >= BUSY_SHARE or stolen >= STOLEN_SHARE

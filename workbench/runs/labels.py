@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from workbench.runs.cell import cell
+from workbench.runs.judgement import UNSTEADY
 from workbench.runs.row import BATCH, Row
 
 
@@ -41,4 +42,4 @@ def point_words(row: Row) -> str:
 
 def mark(row: Row) -> str:
     """What stands before a row that has flags: ~ where only its own spread or course is against it."""
-    return "~" if row.judgement in ("noisy", "drifting") else "!"
+    return "~" if row.judgement in UNSTEADY else "!"
