@@ -102,7 +102,11 @@ def test_prompts_are_of_exact_length_by_ids_each_new_and_the_end_is_ignored() ->
 def test_the_model_behind_it_and_its_hardware_give_a_ceiling_over_several_devices() -> None:
     with playing() as server:
         one = rows(events(settings(server.url, "smollm2-135m", hardware="h100-sxm")))[0]
-        two = rows(events(settings(server.url, "smollm2-135m", hardware="h100-sxm", devices=2)))[0]
+        seen = events(settings(server.url, "smollm2-135m", hardware="h100-sxm", devices=2))
+    two = rows(seen)[0]
+    count, each = next(event for event in seen if isinstance(event, Predicted)).read_rate.inputs
+    assert str(count) == "2"
+    assert each.value == pytest.approx(1e9 * (one.vendor_gb_per_s or 0))
     assert one.model == "smollm2-135m"
     assert one.vendor_gb_per_s is not None
     assert two.vendor_gb_per_s == pytest.approx(2 * one.vendor_gb_per_s)

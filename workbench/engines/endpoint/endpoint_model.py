@@ -25,21 +25,23 @@ from workbench.engines.engine import (
 )
 from workbench.engines.timed_only import TimedOnly
 from workbench.errors import SettingsError
+from workbench.experiments.engine_plan import UNTOLD
 from workbench.experiments.engine_settings import AUTO, CHAT, COMPLETIONS, EndpointSettings
 from workbench.experiments.plan import LoadPlan
 from workbench.hardware.machine import THIS_MACHINE
 from workbench.models.model import Model
-from workbench.quantity import Origin, Quantity, arithmetic
+from workbench.quantity import Origin, Quantity, Unit, arithmetic
 from workbench.runner import CancelToken
 from workbench.runs.basis import Basis
 from workbench.runs.measured_device import ASSUMED_READ, assumed_compute
 from workbench.tracks import hardware_named
 
 NO_TIMES = ServerTimes()
-UNTOLD = "not told"
 LATE_S, LATE_SHARE = 0.003, 0.25
 """A client later than both, the second as a share of a step, can't keep up."""
 QUANTILE = 0.99
+MOST_PROMPTS = 1_000_003
+"""Of one batch: seeds are so far apart that those of its prompts are no other batch's."""
 
 
 def load_endpoint(planned: LoadPlan, cancel: CancelToken, key: Key | None = None) -> "EndpointModel":
@@ -126,7 +128,7 @@ class EndpointModel(TimedOnly):
 
     def batch(self, lengths: Sequence[int], steps: int, seed: int, cancel: CancelToken) -> BatchTiming:
         """Requests of these lengths at once, or arriving at the rate that is set; a sample is a request's own step."""
-        prompts = [self.new_prompt(n, seed * 1_000_003 + i, cancel) for i, n in enumerate(lengths)]
+        prompts = self.new_prompts(lengths, seed, cancel)
         rate = self._settings.rate
         arrivals = [0.0 if rate is None else i / rate for i in range(len(prompts))]
         timings, streams = self._timed(prompts, steps + 1, arrivals, cancel)
@@ -236,6 +238,10 @@ class EndpointModel(TimedOnly):
             return RequestTiming(prefill_s, server.decode_s, max(1, answer.tokens - 1), seen)
         return RequestTiming(prefill_s, decode_s, answer.steps, seen)
 
+    def new_prompts(self, lengths: Sequence[int], seed: int, cancel: CancelToken) -> list[Prompt]:
+        """A prompt of each of these lengths, no two of them alike."""
+        return [self.new_prompt(n, seed * MOST_PROMPTS + i, cancel) for i, n in enumerate(lengths)]
+
     def new_prompt(self, n: int, seed: int, cancel: CancelToken) -> Prompt:
         """A prompt of n tokens that no cache holds; PointError where the server can't be asked how long one is."""
         if self._api == AUTO:
@@ -323,7 +329,7 @@ def _between(answer: Answer, decode_s: float) -> tuple[float, float] | None:
     return decode_s / (answer.tokens - answer.first_least), decode_s / (answer.tokens - answer.first_most)
 
 
-def _notes(server: Server, answer: Answer, asked: int, new_tokens: int, told: ServerTimes) -> "list[str]":
+def _notes(server: Server, answer: Answer, asked: int, new_tokens: int, told: ServerTimes) -> list[str]:
     """What a reader must know of one request."""
     notes = []
     if told == NO_TIMES:
@@ -374,7 +380,7 @@ def _rates(settings: EndpointSettings, dtype: str) -> tuple[BoxRates, Basis | No
 
 
 def _added(rate: Quantity, devices: int) -> Quantity:
-    count = arithmetic("devices", devices, rate.unit, "d")
+    count = arithmetic("devices", devices, Unit.COUNT, "d")
     return replace(
         rate,
         name=f"{rate.name}, of {devices} devices",

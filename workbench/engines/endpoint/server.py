@@ -81,6 +81,33 @@ def find_server(client: Client, address: Address, served_model: str, cancel: Can
 
     Raises SettingsError where nothing answers, or it does not serve the model named.
     """
+    models = _listed_models(client, address, served_model, cancel)
+    if models is None:
+        return Server(ServerKind.OTHER, VERSION_UNTOLD, served_model)
+    names = [str(entry["id"]) for entry in models if entry.get("id")]
+    if not names and not served_model:
+        raise SettingsError(f"The endpoint {address} lists no model. Name the one it serves.")
+    if served_model and names and served_model not in names:
+        raise SettingsError(f"At {address}: {unknown_name('model', served_model, names)}")
+    name = served_model or names[0]
+    entry = next((entry for entry in models if entry.get("id") == name), {})
+    kind = _kind(client, address, entry, cancel)
+    route, key = _VERSIONS.get(kind, ("", ""))
+    about = _told(client, address.root(route), cancel) if route else {}
+    meta = entry.get("meta")
+    return Server(
+        kind=kind,
+        version=client.hidden(_label(about.get(key))) or VERSION_UNTOLD,
+        model=client.hidden(_label(name)),
+        vocabulary=_count(meta.get("n_vocab") if isinstance(meta, dict) else None),
+        slots=_count(about.get("total_slots")),
+    )
+
+
+def _listed_models(
+    client: Client, address: Address, served_model: str, cancel: CancelToken
+) -> list[Mapping[str, Any]] | None:
+    """What a server says of each of its models; None of one that lists none, where `served_model` is named."""
     try:
         listed = json_of(client.ask(Request(address.api("models")), cancel))
     except ExchangeError as error:
@@ -94,31 +121,22 @@ def find_server(client: Client, address: Address, served_model: str, cancel: Can
             raise SettingsError(
                 f"The endpoint {address} does not list its models: {client.hidden(str(error))}."
             ) from None
-        return Server(ServerKind.OTHER, VERSION_UNTOLD, served_model)
+        return None
     entries = listed.get("data") if isinstance(listed, dict) else None
-    models = [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
-    names = [str(entry["id"]) for entry in models if entry.get("id")]
-    if not names and not served_model:
-        raise SettingsError(f"The endpoint {address} lists no model. Name the one it serves.")
-    if served_model and names and served_model not in names:
-        raise SettingsError(f"At {address}: {unknown_name('model', served_model, names)}")
-    name = served_model or names[0]
-    entry = next((entry for entry in models if entry.get("id") == name), {})
+    return [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
+
+
+def _kind(client: Client, address: Address, entry: Mapping[str, Any], cancel: CancelToken) -> ServerKind:
+    """By the owner that it writes of its model, else by a route that only one of them has."""
     kind = _OWNERS.get(str(entry.get("owned_by")), ServerKind.OTHER)
     if kind is ServerKind.OTHER and _told(client, address.root("info"), cancel).get("max_total_tokens"):
-        kind = ServerKind.TGI
-    route, key = _VERSIONS.get(kind, ("", ""))
-    about = _told(client, address.root(route), cancel) if route else {}
-    meta = entry.get("meta")
-    vocabulary = meta.get("n_vocab") if isinstance(meta, dict) else None
-    slots = about.get("total_slots")
-    return Server(
-        kind,
-        client.hidden(_label(about.get(key))) or VERSION_UNTOLD,
-        client.hidden(_label(name)),
-        vocabulary if isinstance(vocabulary, int) and vocabulary > 0 else None,
-        slots if isinstance(slots, int) and slots > 0 else None,
-    )
+        return ServerKind.TGI
+    return kind
+
+
+def _count(value: Any) -> int | None:
+    """A number above zero; None of anything else."""
+    return value if isinstance(value, int) and value > 0 else None
 
 
 def _told(client: Client, path: str, cancel: CancelToken) -> Mapping[str, Any]:
