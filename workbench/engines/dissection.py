@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from workbench.engines.device import Synchronise
-from workbench.engines.kept_cache import FILLED_FROM, KeptCache, fill_to
+from workbench.engines.kept_cache import KeptCache, filled_cache
 from workbench.engines.recorded_pass import RecordedPass
 from workbench.experiments.gap.parts import SHORT_S, InPlace, Part, Sample
 from workbench.hardware.run_queue import most_and_all, waited_s
@@ -104,11 +104,8 @@ class PassDissection:
             out = run.forward(run.ids[:, :1], None)
             cache = run.cache_of(out)
             return type(cache)(config=run.network.config)
-        prompt = run.ids[:, :1].expand(-1, min(FILLED_FROM, run.context))
-        cache = run.cache_of(run.forward(prompt, None))
-        if not fill_to(cache, run.context):
-            cache = run.cache_of(run.forward(run.ids[:, :1].expand(-1, run.context), None))
-        return cache
+        prompt = run.ids[:, :1].expand(-1, run.context)
+        return filled_cache(lambda ids: run.cache_of(run.forward(ids, None)), prompt, run.context)
 
     def _network_pass(self) -> None:
         self._out = self._run.forward(self._run.ids, self._kept.cache)

@@ -1,11 +1,11 @@
 """A transformers cache that is filled at once to a given length and can be put back to it as often as needed."""
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
-FILLED_FROM = 8
-"""Tokens that are really prefilled; the positions after them repeat these."""
+from workbench.experiments.gap.gap_plan import FILLED_FROM
 
 
 class KeptCache:
@@ -33,7 +33,17 @@ class KeptCache:
                     state[name] = grown[..., : kept.shape[-2], :]
 
 
-def fill_to(cache: Any, tokens: int) -> bool:
+def filled_cache(prefilled: Callable[[torch.Tensor], Any], prompt: torch.Tensor, tokens: int) -> Any:
+    """A cache that grows and holds so many tokens of each sequence; its positions repeat: no time depends on a value.
+
+    `prefilled` makes a new cache of tokens, sequences × length; the first FILLED_FROM of `prompt` are given to it, or
+    as many copies of the first one as are wanted, where its positions can't be repeated.
+    """
+    cache = prefilled(prompt[:, : min(FILLED_FROM, tokens)])
+    return cache if _fill_to(cache, tokens) else prefilled(prompt[:, :1].expand(-1, tokens))
+
+
+def _fill_to(cache: Any, tokens: int) -> bool:
     """Lengthen a cache that holds a short prompt to `tokens` by repeating its positions; whether it then holds them."""
     held = cache.get_seq_length()
     if held < tokens:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import transformers
 from transformers import AutoModelForCausalLM, initialization
 from transformers.utils import logging as transformers_logging
 
@@ -117,14 +118,16 @@ def _explained(model: Model) -> Iterator[None]:
             raise MemoryRefused(
                 f"Memory ran out while {model.name} was loaded. Free memory, or choose a smaller dtype or model."
             ) from error
-        import transformers
-
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise ModelError(
-            f"{model.source} can't be loaded: transformers {transformers.__version__} says: {reason} "
+            f"{model.source} can't be loaded: transformers {transformers.__version__} says: {first_line(error)} "
             f"The architecture is {model.architecture!r}. If transformers does not know it, upgrade transformers or "
             "choose another model; code inside a model folder is never run."
         ) from error
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of what was raised, or its kind where it says nothing."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def is_out_of_memory(error: BaseException) -> bool:

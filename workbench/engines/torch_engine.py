@@ -22,7 +22,7 @@ from workbench.engines.device import (
 )
 from workbench.engines.dissection import Pass, PassDissection
 from workbench.engines.engine import BatchTiming, BoxRates, EngineLabels, PointError, RequestTiming
-from workbench.engines.loading import is_out_of_memory, load_model
+from workbench.engines.loading import first_line, is_out_of_memory, load_model
 from workbench.engines.second_memory import is_elsewhere, slow_memory
 from workbench.engines.timed_passes import TimedPasses, cache_of
 from workbench.engines.variant_network import apply_variant, held_bytes, is_packed, packed_weights
@@ -49,7 +49,7 @@ MOST_OFF = 0.01
 SHORT_TOKENS = 2
 """Tokens of a prefill so short that next to nothing of it grows with them."""
 
-Timing = TypeVar("Timing")
+Result = TypeVar("Result")
 
 
 def load(planned: LoadPlan, cancel: CancelToken) -> "TorchModel":
@@ -207,7 +207,6 @@ class TorchModel:
         ids = self._ids
         assert ids is not None, "prepare comes before request"
         self._cancel, self._ids = cancel, None
-
         return self._explained(lambda: self._passes.request(ids, new_tokens, cancel))
 
     def free_bytes(self) -> int:
@@ -285,11 +284,11 @@ class TorchModel:
             self._clock,
         )
 
-    def _explained(self, timed: Callable[[], Timing]) -> Timing:
-        """What `timed` returns; PointError where it fails, once the memory it took has been given back."""
+    def _explained(self, run: Callable[[], Result]) -> Result:
+        """What `run` returns; PointError where it fails, once the memory it took has been given back."""
         try:
             with torch.inference_mode():
-                return timed()
+                return run()
         except (RuntimeError, MemoryError, ValueError, IndexError) as error:
             reason = _reason(error)
         self._passes.end()
@@ -314,6 +313,4 @@ def _layers(network: Any) -> list[torch.nn.Module]:
 
 
 def _reason(error: BaseException) -> str:
-    if is_out_of_memory(error):
-        return "out of memory"
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+    return "out of memory" if is_out_of_memory(error) else first_line(error)

@@ -11,15 +11,17 @@ from transformers import StaticCache
 
 from workbench.ceilings.memory_fit import memory_need
 from workbench.engines.device import Synchronise, free_cached
-from workbench.engines.engine import PointError
-from workbench.engines.kept_cache import FILLED_FROM, KeptCache, fill_to
+from workbench.engines.kept_cache import KeptCache, filled_cache
+from workbench.engines.timed_passes import cache_of
 from workbench.engines.variant_network import held_bytes, variant_network, weight_bytes_needed
+from workbench.experiments.gap.gap_plan import FILLED_FROM
 from workbench.experiments.gap.variant import AS_LOADED, Agreement, Cache, Variant, VariantRun
 from workbench.models.model import DTYPE_BYTES, Model
 from workbench.runner import CancelToken
 
 PROMPTS, PROMPT_TOKENS, FORCED = 4, 16, 4
 """The prompts that outputs are compared on, and the tokens given after each, whatever is chosen."""
+LOGIT_BYTES = DTYPE_BYTES["float32"]
 SEED = 11
 
 
@@ -56,10 +58,10 @@ class Plain:
 
 
 def bytes_needed(network: Any, model: Model, variant: Variant, on: Sequences) -> int:
-    """Memory a variant takes beside the loaded model: weights of its own, its caches, a pass, and the plain logits."""
+    """Memory a variant takes beside the loaded model: weights of its own, its caches, a pass, and both's logits."""
     dtype = variant.dtype or str(next(network.parameters()).dtype).removeprefix("torch.")
     need = memory_need(model.in_dtype(dtype), on.tokens, 2, DTYPE_BYTES[dtype], on.batch, pass_tokens=on.prompt_tokens)
-    logits = 2 * 4 * on.vocabulary * max(PROMPTS, on.batch) * (1 + FORCED)
+    logits = 2 * LOGIT_BYTES * on.vocabulary * max(PROMPTS, on.batch) * (1 + FORCED)
     return int(weight_bytes_needed(network, variant) + 2 * need.cache + need.working + logits)
 
 
@@ -144,7 +146,7 @@ class TorchVariant:
             out = self._forward(self._network, ids[:, :PROMPT_TOKENS], cache)
             found.append(out.logits[:, -1].float())
             for place in range(PROMPT_TOKENS, PROMPT_TOKENS + FORCED):
-                out = self._forward(self._stepping, ids[:, place : place + 1], self._cache_of(out))
+                out = self._forward(self._stepping, ids[:, place : place + 1], cache_of(out))
                 found.append(out.logits[:, -1].float())
         self._put_back()
         return found
@@ -184,12 +186,6 @@ class TorchVariant:
         ids = ids.clone(memory_format=torch.contiguous_format)
         return network(input_ids=ids, use_cache=True, **self._plain.last_only, **held)
 
-    def _cache_of(self, out: Any) -> Any:
-        cache = out.get(self._plain.cache_name)
-        if cache is None:
-            raise PointError("the model gives back no cache to decode from")
-        return cache
-
     def _fresh(self) -> Any:
         """A new cache: None lets the model make its own, which grows."""
         if self._variant.cache is Cache.GROWING:
@@ -202,15 +198,12 @@ class TorchVariant:
         return max(self._on.tokens, PROMPT_TOKENS + FORCED) + 1
 
     def _filled(self) -> Any:
-        """A cache that holds the context of every sequence; its positions repeat: the time depends on no value."""
+        """A cache that holds the context of every sequence."""
         tokens = self._on.tokens
-        prompt = self._ids[:, : min(FILLED_FROM, tokens)]
-        cache = self._cache_of(self._forward(self._network, prompt, self._fresh()))
         if self._variant.cache is Cache.GROWING:
-            if not fill_to(cache, tokens):
-                repeated = self._ids[:, :1].expand(-1, tokens)
-                cache = self._cache_of(self._forward(self._network, repeated, None))
-            return cache
+            return filled_cache(lambda ids: cache_of(self._forward(self._network, ids, None)), self._ids, tokens)
+        prompt = self._ids[:, : min(FILLED_FROM, tokens)]
+        cache = cache_of(self._forward(self._network, prompt, self._fresh()))
         if any(getattr(layer, "is_sliding", True) for layer in cache.layers):
             cache = self._fresh()
             self._forward(self._network, self._ids[:, :1].expand(-1, tokens), cache)

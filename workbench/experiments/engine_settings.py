@@ -17,8 +17,6 @@ AUTO, COMPLETIONS, CHAT = "auto", "completions", "chat"
 APIS = (AUTO, COMPLETIONS, CHAT)
 BENCH_PROGRAMS = ("llama-bench", "llama-batched-bench")
 """One times a prompt and its steps, the other several sequences together; both lie in one folder."""
-
-
 LLAMA_CPP_CACHES = ("f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl")
 """The types of a cache that llama.cpp has, as it calls them."""
 

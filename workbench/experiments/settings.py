@@ -178,41 +178,57 @@ def check_settings(settings: SweepSettings | BatchSettings | GapSettings) -> Non
     if settings.dtype not in DTYPE_BYTES:
         raise SettingsError(unknown_name("dtype", settings.dtype, DTYPE_BYTES))
     check_device(settings.device)
+    _check_threads(settings.threads)
     match settings:
         case SweepSettings():
-            _check_points(settings.prompts, "prompt lengths", "A prompt length", "1,16,64")
-            reason = ": prefill gives the first token, decode the rest"
-            _at_least(2, settings.new_tokens, "The number of new tokens", reason)
-            _check_repeats(settings)
+            _check_sweep(settings)
         case BatchSettings():
-            _check_points(settings.contexts, "contexts", "A context", "2,256")
-            _check_points(settings.batches, "batches", "A batch", "1,2,4,8")
-            if max(settings.batches) > MOST_SEQUENCES:
-                raise SettingsError(
-                    f"A batch is {max(settings.batches):,}; a step of more than {MOST_SEQUENCES:,} sequences "
-                    "is beyond any box."
-                )
-            _at_least(1, settings.steps, "The number of steps", "")
-            _check_repeats(settings)
+            _check_batches(settings)
         case GapSettings():
-            _at_least(1, settings.context, "The context", "")
-            _at_least(1, settings.batch, "The batch", "")
-            if not settings.seconds > 0:
-                raise SettingsError(f"The seconds of measuring are {settings.seconds:g}; they must be above zero.")
-            if (settings.slow_share is None) != (settings.slow_gb_per_s is None):
-                raise SettingsError("A slower memory is told by the share of the bytes in it and by its rate in GB/s.")
-            if settings.slow_gb_per_s is not None and not settings.slow_gb_per_s > 0:
-                raise SettingsError(f"The slower memory reads {settings.slow_gb_per_s:g} GB/s; it must be above zero.")
-            if settings.fastest_within is not None and not settings.fastest_within > 0:
-                raise SettingsError(f"The search is given {settings.fastest_within:g} s; it needs more than none.")
-    if settings.threads is not None:
-        _at_least(1, settings.threads, "The number of threads", "")
-        most = THREADS_PER_CORE * usable_cores()
-        if settings.threads > most:
-            raise SettingsError(
-                f"The number of threads is {settings.threads:,}; this process may use {usable_cores()} cores, and more "
-                f"than {most} threads on them measure nothing but their waiting. Use at most {most}."
-            )
+            _check_pass(settings)
+
+
+def _check_threads(threads: int | None) -> None:
+    if threads is None:
+        return
+    _at_least(1, threads, "The number of threads", "")
+    most = THREADS_PER_CORE * usable_cores()
+    if threads > most:
+        raise SettingsError(
+            f"The number of threads is {threads:,}; this process may use {usable_cores()} cores, and more "
+            f"than {most} threads on them measure nothing but their waiting. Use at most {most}."
+        )
+
+
+def _check_sweep(settings: SweepSettings) -> None:
+    _check_points(settings.prompts, "prompt lengths", "A prompt length", "1,16,64")
+    reason = ": prefill gives the first token, decode the rest"
+    _at_least(2, settings.new_tokens, "The number of new tokens", reason)
+    _check_repeats(settings)
+
+
+def _check_batches(settings: BatchSettings) -> None:
+    _check_points(settings.contexts, "contexts", "A context", "2,256")
+    _check_points(settings.batches, "batches", "A batch", "1,2,4,8")
+    if max(settings.batches) > MOST_SEQUENCES:
+        raise SettingsError(
+            f"A batch is {max(settings.batches):,}; a step of more than {MOST_SEQUENCES:,} sequences is beyond any box."
+        )
+    _at_least(1, settings.steps, "The number of steps", "")
+    _check_repeats(settings)
+
+
+def _check_pass(settings: GapSettings) -> None:
+    _at_least(1, settings.context, "The context", "")
+    _at_least(1, settings.batch, "The batch", "")
+    if not settings.seconds > 0:
+        raise SettingsError(f"The seconds of measuring are {settings.seconds:g}; they must be above zero.")
+    if (settings.slow_share is None) != (settings.slow_gb_per_s is None):
+        raise SettingsError("A slower memory is told by the share of the bytes in it and by its rate in GB/s.")
+    if settings.slow_gb_per_s is not None and not settings.slow_gb_per_s > 0:
+        raise SettingsError(f"The slower memory reads {settings.slow_gb_per_s:g} GB/s; it must be above zero.")
+    if settings.fastest_within is not None and not settings.fastest_within > 0:
+        raise SettingsError(f"The search is given {settings.fastest_within:g} s; it needs more than none.")
 
 
 def _check_variant(settings: RunSettings) -> None:

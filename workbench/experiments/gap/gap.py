@@ -44,9 +44,12 @@ from workbench.tracks import load_tracks, track_named
 
 SEED = 7
 MOST_ROUNDS = 60
-LONG_S, NEGLIGIBLE, TOGETHER = 0.5, 0.01, 3
-"""A pass is long from the first on. Of a long pass parts under the second, as a share of it, are not left out, and as
-many as the third between one whole pass and the next."""
+LONG_S = 0.5
+"""A pass is long from so many seconds on."""
+NEGLIGIBLE = 0.01
+"""Parts of a long pass that take less of it, run alone, are not left out of it."""
+TOGETHER = 3
+"""So many parts are left out between one whole long pass and the next."""
 PEAK_ROWS = 1024
 UNEVEN = 1.5
 """How many times the median the slowest whole pass may take before it is told."""
@@ -139,7 +142,7 @@ def _acted_on(sweep: MeasuredRun[GapPlan], ladder: Ladder) -> Iterator[Event]:
 def _rounds(
     sweep: MeasuredRun[GapPlan], dissection: Dissection, rates: BoxRates, rounds: list[Round]
 ) -> Iterator[Event]:
-    """Measure rounds until the time is up, five at least, with the ladder as it stands after each."""
+    """Measure rounds until the time is up, LEAST_ROUNDS at least, with the ladder as it stands after each."""
     began, limit_s = time.monotonic(), sweep.planned.settings.seconds
     while len(rounds) < MOST_ROUNDS:
         spent = time.monotonic() - began

@@ -14,8 +14,8 @@ from workbench.models.resolve import resolve
 from workbench.quantity import Quantity, format_duration
 from workbench.runs.measured_device import ASSUMED_READ, assumed_compute
 
-FIRST_TOKENS = 8
-"""Tokens really prefilled for a decode step's cache."""
+FILLED_FROM = 8
+"""Tokens really prefilled for a decode step's cache; the positions after them repeat these."""
 PASSES_IN_ROUND = 18
 """The pass whole, its parts alone and left out, and those that find the framework, in passes of the whole model."""
 WARMED = 2
@@ -100,7 +100,7 @@ def pass_seconds(settings: GapSettings, model: Model, B: Quantity, C: Quantity) 
 
 
 def _need(settings: GapSettings, resident: Model, dtype: str) -> MemoryNeed:
-    together = settings.batch * (settings.context if settings.prefill else min(FIRST_TOKENS, settings.context))
+    together = settings.batch * (settings.context if settings.prefill else min(FILLED_FROM, settings.context))
     element_bytes = DTYPE_BYTES[dtype]
     return memory_need(
         resident, settings.context, settings.new_tokens, element_bytes, settings.batch, pass_tokens=together

@@ -161,11 +161,22 @@ def _inline_in_place(rounds: Sequence[Round]) -> float:
     return max(0.0, median(grown)) if grown else 0.0
 
 
+def _between(rounds: Sequence[Round]) -> float | None:
+    found = [each.short_in_place or each.in_place for each in rounds]
+    known = [each.between_s for each in found if each is not None]
+    return median(known) if known else None
+
+
+def _narrow(rounds: Sequence[Round]) -> float | None:
+    known = [each.narrow_in_place.between_s for each in rounds if each.narrow_in_place is not None]
+    return median(known) if known else None
+
+
 BETWEEN = "between the parts, in place"
 _FRAMEWORK_WAYS: Mapping[str, Way] = {
     "with every part left out": lambda rounds: median((each.short_empty or each.empty).own_s for each in rounds),
-    BETWEEN: lambda rounds: _between(rounds),
-    "at negligible width": lambda rounds: _narrow(rounds),
+    BETWEEN: _between,
+    "at negligible width": _narrow,
 }
 
 
@@ -176,17 +187,6 @@ def _chosen(found: Mapping[str, float]) -> float:
     its own code and data near the core, which in the real pass every kernel displaces.
     """
     return found[BETWEEN] if BETWEEN in found else median(found.values())
-
-
-def _between(rounds: Sequence[Round]) -> float | None:
-    found = [each.short_in_place or each.in_place for each in rounds]
-    known = [each.between_s for each in found if each is not None]
-    return median(known) if known else None
-
-
-def _narrow(rounds: Sequence[Round]) -> float | None:
-    known = [each.narrow_in_place.between_s for each in rounds if each.narrow_in_place is not None]
-    return median(known) if known else None
 
 
 def _rung(name: str, ways: Mapping[str, Way], rounds: Sequence[Round], least: Quantity | None) -> Rung:

@@ -35,8 +35,6 @@ PROMPTS = (16, 64, 256, 1024)
 BATCHES = (1, 2, 4, 8, 16)
 PROPORTIONAL = (0.8, 1.15)
 """Powers of the prompt that count as in proportion to it: fetching the weights lowers them, attention raises them."""
-
-
 AGAIN = "measure again when the box is quiet, or with more repeats"
 
 
