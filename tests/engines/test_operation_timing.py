@@ -9,13 +9,14 @@ import pytest
 
 from tests.engines.test_batches import MIXTURE
 from workbench.engines import framework_timing, operation_timing
-from workbench.engines.operation_timing import MOST_UNSETTLED, ROUNDS, time_operations, working_bytes
+from workbench.engines.operation_timing import MOST_UNSETTLED, time_operations, working_bytes
 from workbench.experiments.plan import Plan, plan
 from workbench.experiments.settings import SweepSettings, Weights
 from workbench.hardware.probe.operations import OperationBench
 from workbench.hardware.timings import FRAMEWORK, Operation, Table, Task
 from workbench.predictions.passes import decode_step, prefill
 from workbench.predictions.prediction import predicted
+from workbench.predictions.timing_pace import ROUNDS
 from workbench.runner import Cancelled, CancelToken
 
 

@@ -3,19 +3,13 @@
 import pytest
 
 from tests.predictions.cells import cells_of
-from workbench.engines import operation_timing
 from workbench.models.presets import preset_model
-from workbench.predictions import timing_pace
 from workbench.predictions.passes import decode_step, prefill
 from workbench.predictions.timing_pace import READY_S, TimingPace, pass_seconds
 from workbench.runs.measured_device import ASSUMED_READ, assumed_compute
 
 SMALL, LARGE = preset_model("smollm2-135m"), preset_model("llama-3.1-70b")
 PASSES = (decode_step(SMALL, 9), prefill(SMALL, 16), prefill(SMALL, 64))
-
-
-def test_the_rounds_are_those_that_are_timed() -> None:
-    assert timing_pace.ROUNDS == operation_timing.ROUNDS
 
 
 def test_wider_models_and_longer_prompts_take_longer() -> None:

@@ -20,6 +20,7 @@ from workbench.hardware.probe.operations import OperationBench
 from workbench.hardware.timings import FRAMEWORK, NEAREST, WIDE, Conditions, Operation, Timing
 from workbench.models.model import DTYPE_BYTES, Model
 from workbench.predictions.passes import Pass
+from workbench.predictions.timing_pace import LEAST_LAYERS, PASS_S, ROUNDS
 from workbench.runner import CancelToken
 from workbench.runs.run import now
 
@@ -28,11 +29,6 @@ MOST_WORKING_BYTES = 1_500_000_000
 """Weights gone over in turn, at most: more than the last-level cache of any one processor."""
 FREE_SHARE, MOST_HELD_SHARE = 0.4, 0.4
 """Shares of the memory there is that the weights gone over may take, and one operation beside them."""
-PASS_S = 0.25
-"""A pass over the operations is made of as many layers as take about so long, LEAST_LAYERS at least."""
-LEAST_LAYERS = 2
-ROUNDS = 2
-"""How often all passes are gone through: a box's seconds are more alike than its minutes."""
 PASSES, LEAST_PASSES, FEW_PASSES = 4, 2, 1
 PASSES_S = 0.6
 """After so many seconds LEAST_PASSES are enough; FEW_PASSES of layers that take longer than PASS_S each, and

@@ -10,12 +10,14 @@ from workbench.predictions.passes import Pass
 from workbench.quantity import Quantity
 
 ROUNDS = 2
-"""How often the passes are gone through, as engines.operation_timing does."""
+"""How often all passes are gone through: a box's seconds are more alike than its minutes."""
 READY_S = 6.0
 """Filling the arrays that are gone over, and the narrow networks that show the framework's share."""
-PASS_S, PASSES = 0.25, 3
-"""So many passes are timed, the first to warm up, over as many layers as take so long."""
-FEWEST_LAYERS = 2
+PASS_S = 0.25
+"""A pass over the operations is made of as many layers as take about so long, LEAST_LAYERS at least."""
+LEAST_LAYERS = 2
+PASSES = 3
+"""Passes of a round, about: one to warm up and two that are timed."""
 
 
 def pass_seconds(of: Pass, model: Model, element_bytes: float, B: Quantity, C: Quantity) -> float:
@@ -29,7 +31,7 @@ def pass_seconds(of: Pass, model: Model, element_bytes: float, B: Quantity, C: Q
     tried_s = 2 * layer_s
     if layer_s > PASS_S:
         return tried_s + layer_s + head_s
-    return tried_s + PASSES * (max(PASS_S, FEWEST_LAYERS * layer_s) + head_s)
+    return tried_s + PASSES * (max(PASS_S, LEAST_LAYERS * layer_s) + head_s)
 
 
 @dataclass
