@@ -1,5 +1,7 @@
-"""The limits of a container, in the files of both versions of control groups."""
+"""The limits of a container, in the files of both versions of control groups, and of a process."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import psutil
@@ -73,3 +75,25 @@ def test_without_limits_the_machine_is_its_own(group: Path, tmp_path: Path) -> N
 def test_a_machine_is_named_with_its_cores_and_memory() -> None:
     assert str(machine.Machine("A chip", 1, 24_000_000_000)) == "A chip · 1 core · 24 GB"
     assert machine.this_machine().processor
+
+
+LIMITED = """
+import psutil
+from workbench.hardware.machine import address_space_left, available_bytes
+process = psutil.Process()
+before = process.memory_info().vms
+process.rlimit(psutil.RLIMIT_AS, (before + 100_000_000, psutil.RLIM_INFINITY))
+print(address_space_left(), available_bytes())
+process.rlimit(psutil.RLIMIT_AS, (before // 2, psutil.RLIM_INFINITY))
+print(address_space_left())
+"""
+
+
+@pytest.mark.skipif(not hasattr(psutil, "RLIMIT_AS"), reason="this system tells no limit of a process")
+def test_a_process_may_take_no_more_than_its_own_limit_leaves() -> None:
+    assert machine.address_space_left() is None
+    said = subprocess.run([sys.executable, "-c", LIMITED], check=True, capture_output=True, text=True).stdout.split()
+    left, available, short = map(int, said)
+    assert 0 < left <= 100_000_000
+    assert 0 < available <= left
+    assert short == 0

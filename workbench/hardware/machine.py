@@ -49,10 +49,23 @@ def usable_cores() -> int:
 
 
 def available_bytes() -> int:
-    """Bytes this process may still take: what the system has free, within what its group's limit leaves."""
+    """Bytes this process may still take: what the system has free, within what its group's limit and its own leave."""
     available = psutil.virtual_memory().available
     group = group_memory(limited_groups())
-    return available if group is None else min(available, group.free_bytes)
+    left = (available, None if group is None else group.free_bytes, address_space_left())
+    return min(free for free in left if free is not None)
+
+
+def address_space_left() -> int | None:
+    """Bytes that `ulimit -v` leaves this process; None without such a limit.
+
+    Past it libraries end the process on a line of their own, as that of libgomp that a thread can't be made.
+    """
+    process = psutil.Process()
+    if not hasattr(psutil, "RLIMIT_AS"):
+        return None
+    limit, _ = process.rlimit(psutil.RLIMIT_AS)
+    return None if limit == psutil.RLIM_INFINITY else max(0, limit - process.memory_info().vms)
 
 
 def memory_limit() -> int | None:
