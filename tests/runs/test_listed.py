@@ -29,6 +29,15 @@ def test_a_line_says_how_far_a_run_came_and_the_most_it_reached() -> None:
     assert (batch.rows, batch.points, batch.best_tokens_per_s, batch.status) == (0, 6, None, "interrupted")
 
 
+def test_before_its_first_row_a_run_is_listed_with_what_was_asked_of_transformers_and_of_no_other_engine() -> None:
+    asked = {"prompts": [1], "dtype": "float32", "device": "auto"}
+    lines = [
+        listed(replace(SWEEP, settings={**asked, **engine}))
+        for engine in ({}, {"engine": "transformers"}, {"engine": "llama.cpp"}, {"engine": "endpoint"})
+    ]
+    assert [(line.dtype, line.device) for line in lines] == [("float32", "auto")] * 2 + [(None, None)] * 2
+
+
 def test_a_run_of_slices_is_listed_as_extrapolated() -> None:
     sliced = replace(SWEEP, run_id="c", settings={"prompts": [1], "layers": 4})
     assert [listed(run).figures for run in (SWEEP, sliced)] == ["measured", "extrapolated"]

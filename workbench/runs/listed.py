@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from workbench.experiments.engine_settings import TRANSFORMERS
 from workbench.quantity import Origin, Quantity, Unit
 from workbench.record import cells, headed, written
 from workbench.runs.run import Run
@@ -34,13 +35,15 @@ class ListedRun:
 def listed(run: Run) -> ListedRun:
     """A run as its line."""
     best = run.best_tokens_per_s
+    # Other engines name their cache and device themselves, and none of it is known before the first row.
+    asked = run.settings if run.settings.get("engine", TRANSFORMERS) == TRANSFORMERS else {}
     return ListedRun(
         run_id=run.run_id,
         started_at=run.started_at,
         kind=run.kind,
         model=run.model,
-        dtype=run.dtype or run.settings.get("dtype"),
-        device=run.device or run.settings.get("device"),
+        dtype=run.dtype or asked.get("dtype"),
+        device=run.device or asked.get("device"),
         rows=run.rows,
         points=len(run.points),
         best_tokens_per_s=None
