@@ -16,6 +16,8 @@ HALF_WIDTHS = NormalDist().inv_cdf(0.5 + INTERVAL / 2)
 UNKNOWN_SPREAD = 0.06
 """Standard deviation of the logarithm of measured over predicted, until a ledger of other models tells: 0.055 to 0.063
 over 135 points of four models on the two-core box, tests/benchmarks/predictions.py."""
+QUARTILE = NormalDist().inv_cdf(0.75)
+"""The median distance from the median, in standard deviations of a normal distribution."""
 BETWEEN_CELLS = 0.25
 """What is added to it for the share of the time that no cell was timed for but those around it."""
 
@@ -108,4 +110,4 @@ def _cells_spread(seconds: Mapping[Operation, float], known: Mapping[Operation, 
 def _spread(cell: Timing) -> float:
     """Of a cell's passes: the median distance of their logarithms from the median's, as a standard deviation."""
     middle = log(cell.median)
-    return 1.4826 * median(abs(log(each) - middle) for each in cell.seconds)
+    return median(abs(log(each) - middle) for each in cell.seconds) / QUARTILE
