@@ -50,6 +50,24 @@ def test_an_error_marks_the_run_failed_and_keeps_its_rows() -> None:
         assert (run.status, run.note, run.rows) == (RunStatus.FAILED, "the disk went away", 1)
 
 
+def test_the_note_of_a_run_is_one_line_whatever_an_error_says() -> None:
+    def failing(error: Exception) -> None:
+        def experiment(cancel: CancelToken) -> Iterator[Event]:
+            yield Started(RUN)
+            raise error
+
+        with Store() as store:
+            with pytest.raises(type(error)):
+                drive(experiment, CancelToken(), store, lambda event: None)
+            notes.append(store.run("last").note)
+            store.delete_run("last")
+
+    notes: list[str] = []
+    failing(RuntimeError("\n\nImporting failed.\n\nMany reasons:\n * one"))
+    failing(MemoryError())
+    assert notes == ["Importing failed.", "MemoryError"]
+
+
 def test_a_full_disk_ends_the_run_keeps_its_rows_and_leaves_it_to_be_resumed() -> None:
     def filling(cancel: CancelToken) -> Iterator[Event]:
         yield Started(RUN)

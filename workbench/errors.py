@@ -28,6 +28,11 @@ class ImportRefused(WorkbenchError):
     """A file of results that can't be read, or in which there are none."""
 
 
+def first_line(error: BaseException) -> str:
+    """The first line of what was raised, or its kind where it says nothing."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
 MOST_LISTED = 30
 """Names a refusal lists in full; of more, the nearest few."""
 

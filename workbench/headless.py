@@ -11,7 +11,7 @@ from types import FrameType
 
 from workbench.engines.endpoint.key import Key
 from workbench.engines.engine import load_engine, load_transformers
-from workbench.errors import StoreError, WorkbenchError
+from workbench.errors import StoreError, WorkbenchError, first_line
 from workbench.experiments.batch import batch_sweep
 from workbench.experiments.batch_plan import BatchPlan, plan_batch
 from workbench.experiments.engine_settings import ENDPOINT, TRANSFORMERS
@@ -230,7 +230,7 @@ def _exit_code(error: BaseException | None, output: "_Output", received: Sequenc
         case WorkbenchError():
             raise error
         case BaseException():
-            reason = str(error) or type(error).__name__
+            reason = first_line(error)
             note(f"workbench: the run failed: {reason}. Its rows are kept; the details are in {log_file()}.")
             return FAILED_EXIT
     if received:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 
-from workbench.errors import StoreError, WorkbenchError
+from workbench.errors import StoreError, WorkbenchError, first_line
 from workbench.experiments.events import (
     Calibrated,
     Event,
@@ -112,9 +112,9 @@ def _drive(experiment: Experiment, cancel: CancelToken, store: Store, listener: 
         if started is not None and not ended:
             with suppress(StoreError):
                 if not isinstance(error, WorkbenchError) or rows:
-                    store.end_run(started.run.run_id, RunStatus.FAILED, str(error))
+                    store.end_run(started.run.run_id, RunStatus.FAILED, first_line(error))
                 elif started.run.resumed_at:
-                    store.end_run(started.run.run_id, RunStatus.INTERRUPTED, str(error))
+                    store.end_run(started.run.run_id, RunStatus.INTERRUPTED, first_line(error))
                 else:
                     store.remove_run(started.run.run_id)
         raise

@@ -1,18 +1,24 @@
 """The protocol every engine keeps: load a model, then time one request at a time in its two phases."""
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from workbench.engines.endpoint.key import Key
+from workbench.errors import MemoryRefused
 from workbench.experiments.gap.floors import SlowMemory
 from workbench.experiments.gap.parts import Dissection
 from workbench.experiments.gap.variant import Variant, VariantRun
 from workbench.experiments.plan import LoadPlan
+from workbench.hardware.machine import address_space_left
 from workbench.models.model import Model
 from workbench.quantity import Quantity
 from workbench.runner import CancelToken
 from workbench.runs.basis import Basis
+
+TORCH_ADDRESS_BYTES = 1_000_000_000
+"""Address space that torch and transformers take with two threads: 0.86 GB measured, and what a first pass asks for."""
 
 
 @dataclass(frozen=True)
@@ -178,8 +184,20 @@ class LoadedModel(Protocol):
         """Free the model."""
 
 
+def check_room_for_torch() -> None:
+    """Raise MemoryRefused where `ulimit -v` leaves too little to start torch, whose libraries then end the process."""
+    left = address_space_left()
+    if "torch" not in sys.modules and left is not None and left < TORCH_ADDRESS_BYTES:
+        raise MemoryRefused(
+            f"`ulimit -v` leaves this process {left / 1e9:.1f} GB of address space, and torch needs "
+            f"{TORCH_ADDRESS_BYTES / 1e9:.1f} GB for its libraries and threads alone. Raise the limit, or take it away "
+            "with `ulimit -v unlimited`."
+        )
+
+
 def load_transformers(planned: LoadPlan, cancel: CancelToken) -> LoadedModel:
     """Load the plan's model with transformers, in the thread that measures: torch takes seconds to import."""
+    check_room_for_torch()
     if planned.settings.layers is not None:
         from workbench.engines.sliced_model import load_slices
 
@@ -200,10 +218,12 @@ def load_engine(planned: LoadPlan, cancel: CancelToken, key: Key | None = None) 
 
             return load_endpoint(planned, cancel, key)
         case "llama.cpp":
+            check_room_for_torch()
             from workbench.engines.llama_cpp.embedded import load_llama_cpp
 
             return load_llama_cpp(planned, cancel)
         case "llama-bench":
+            check_room_for_torch()
             from workbench.engines.llama_cpp.bench import load_llama_bench
 
             return load_llama_bench(planned, cancel)

@@ -14,7 +14,7 @@ from transformers.utils import logging as transformers_logging
 from workbench.engines.meta_device import auto_classes, known_settings
 from workbench.engines.slice_folder import needed_files
 from workbench.engines.synthetic import fill
-from workbench.errors import MemoryRefused, ModelError, WorkbenchError
+from workbench.errors import MemoryRefused, ModelError, WorkbenchError, first_line
 from workbench.experiments.plan import LoadPlan
 from workbench.experiments.settings import Weights
 from workbench.models.model import Model, ModelKind, Read
@@ -123,11 +123,6 @@ def _explained(model: Model) -> Iterator[None]:
             f"The architecture is {model.architecture!r}. If transformers does not know it, upgrade transformers or "
             "choose another model; code inside a model folder is never run."
         ) from error
-
-
-def first_line(error: BaseException) -> str:
-    """The first line of what was raised, or its kind where it says nothing."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def is_out_of_memory(error: BaseException) -> bool:

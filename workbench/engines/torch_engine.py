@@ -22,12 +22,12 @@ from workbench.engines.device import (
 )
 from workbench.engines.dissection import Pass, PassDissection
 from workbench.engines.engine import BatchTiming, BoxRates, EngineLabels, PointError, RequestTiming
-from workbench.engines.loading import first_line, is_out_of_memory, load_model
+from workbench.engines.loading import is_out_of_memory, load_model
 from workbench.engines.second_memory import is_elsewhere, slow_memory
 from workbench.engines.timed_passes import TimedPasses, cache_of
 from workbench.engines.variant_network import apply_variant, held_bytes, is_packed, packed_weights
 from workbench.engines.variant_run import Plain, Sequences, TorchVariant, bytes_needed
-from workbench.errors import SettingsError
+from workbench.errors import SettingsError, first_line
 from workbench.experiments.gap.floors import SlowMemory
 from workbench.experiments.gap.levers import without_compiler
 from workbench.experiments.gap.parts import Dissection

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-from workbench.engines.engine import load_engine, load_transformers
+from workbench.engines.engine import check_room_for_torch, load_engine, load_transformers
 from workbench.experiments.engine_settings import TRANSFORMERS
 from workbench.experiments.settings import RunSettings
 from workbench.hardware.timings import Conditions, Timing
@@ -32,6 +32,7 @@ class TransformersTimer:
 
     def conditions(self, settings: RunSettings) -> Conditions | None:
         """As the protocol has it."""
+        check_room_for_torch()
         from workbench.engines import operation_timing
 
         return operation_timing.conditions(settings)

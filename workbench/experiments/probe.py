@@ -7,6 +7,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Protocol
 
+from workbench.engines.engine import check_room_for_torch
 from workbench.experiments.events import Calibrated, CellMeasured, Event, Progress
 from workbench.experiments.settings import DEFAULT_MODEL, check_device
 from workbench.experiments.window import TimedWindow
@@ -81,6 +82,7 @@ def thread_counts(cores: int) -> tuple[int, ...]:
 
 def open_torch_grid(settings: ProbeSettings, cancel: CancelToken) -> ProbeGrid:
     """The grid on the device of the settings, in the thread that measures: torch takes seconds to import."""
+    check_room_for_torch()
     with _lasting():
         from workbench.engines.probing import open_grid
 
