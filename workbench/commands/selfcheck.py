@@ -9,6 +9,7 @@ from workbench.experiments.selfcheck.comparison import MEDIAN_BAR, P90_BAR, Verd
 from workbench.experiments.selfcheck.selfcheck import SelfcheckSettings, check_selfcheck, selfcheck
 from workbench.output import Format, note, print_json, print_records
 from workbench.runner import Runner
+from workbench.runs.measuring import measuring_begun, others_words
 from workbench.runs.store import Store
 
 
@@ -25,8 +26,10 @@ def run_selfcheck(options: argparse.Namespace) -> int:
     check_selfcheck(settings)
     from workbench.ui.selfcheck import in_app
 
-    # A store of its own: what the rounds measure is no run of the person's.
-    with tempfile.TemporaryDirectory() as folder:
+    # A store of its own: what the rounds measure is no run of the person's, whose store only says who measures.
+    with Store() as shared, measuring_begun(shared.measuring) as beside, tempfile.TemporaryDirectory() as folder:
+        if words := others_words(beside.others):
+            note(words)
         runner = Runner(lambda: Store(Path(folder) / "runs.sqlite3"))
         found = selfcheck(settings, load_transformers, runner, in_app, note)
     gravest = overall(found)

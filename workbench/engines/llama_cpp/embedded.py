@@ -156,7 +156,8 @@ def _address(process: "subprocess.Popen[bytes]", name: str, cancel: CancelToken)
     except ValueError:
         said = {"error": f"it ended with exit code {process.wait(STOP_S)}"}
     if "address" not in said:
-        raise ModelError(f"llama.cpp can't load {name}: {said.get('error')}. The details are in {log_file()}.")
+        reason = str(said.get("error")).rstrip(".")
+        raise ModelError(f"llama.cpp can't load {name}: {reason}. The details are in {log_file()}.")
     return str(said["address"])
 
 
