@@ -77,6 +77,6 @@ class Database:
         except sqlite3.Error as error:
             raise StoreError(
                 f"The store of runs {self.path} can't be {deed}: {error}. Rows committed before are kept. Check that "
-                "the disk has room, that no other program holds the file and that it is a workbench store, or set "
-                "WORKBENCH_DATA to another folder."
+                "the disk has room and may be written to, that no other program holds the file and that it is a "
+                "workbench store, or set WORKBENCH_DATA to another folder."
             ) from error
