@@ -32,6 +32,16 @@ def test_the_interval_holds_the_prediction_and_widens_with_the_spread_of_the_cel
     assert restless.high_s / restless.low_s > steady.high_s / steady.low_s
 
 
+def test_what_was_timed_beside_other_programs_is_less_sure_by_what_they_took() -> None:
+    quiet, busy = (
+        predicted(STEP, Table(replace(each, other_load=load) for each in cells_of(STEP)), W) for load in (0.02, 0.37)
+    )
+    assert quiet is not None
+    assert busy is not None
+    assert busy.low_s < quiet.seconds / (1 + 0.37) < quiet.low_s
+    assert busy.time.source.endswith("; beside other programs that took 37% of the cores")
+
+
 def test_what_was_not_timed_lies_between_its_neighbours_and_is_less_sure() -> None:
     few, many = (Operation(Task.PRODUCT, 1, (width, 576)) for width in (512, 2048))
     table = Table([cell(few, 1e-4), cell(many, 4e-4)])

@@ -1,12 +1,13 @@
 """The words beside a row of a batch sweep: bound and prediction by name, experts, and what a step reads and holds."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from tests.fakes import a_row
 from workbench.output import RowTable
-from workbench.runs.beside import experts_words, step_words, sum_words
+from workbench.runs.beside import experts_words, predicted_words, step_words, sum_words
 from workbench.runs.row import BATCH, Row
 
 
@@ -28,6 +29,17 @@ def test_bound_and_prediction_are_named_apart() -> None:
     assert step_words(a_batch_row(predicted_tpot_ms=231.0)) == "bound 200 ms · predicted 231 ms"
     assert step_words(a_batch_row()) == "bound 200 ms · not predicted: p probes what few rows get of C"
     assert step_words(a_batch_row(ceiling_tokens_per_s=None)) == ""
+
+
+def test_a_prediction_that_missed_has_the_measurement_beside_it_and_what_made_it_doubtful() -> None:
+    row = a_row(
+        predicted_tpot_ms=152.0, predicted_tpot_low_ms=123.0, predicted_tpot_high_ms=188.0, predicted_from="operations"
+    )
+    held, missed = replace(row, tpot_median_ms=130.0), replace(row, tpot_median_ms=104.0)
+    assert predicted_words(held) == "predicted TPOT 152 (123 to 188) ms"
+    assert predicted_words(missed) == "predicted TPOT 152 (123 to 188) but was 104 ms"
+    busy = replace(missed, predicted_from="operations; beside other programs that took 37% of the cores")
+    assert predicted_words(busy).endswith("but was 104 ms; beside other programs that took 37% of the cores")
 
 
 def test_experts_counted_stand_beside_those_expected() -> None:

@@ -66,7 +66,8 @@ def predicted(of: Pass, table: Table, working_bytes: int, spread: float = UNKNOW
     """Σ calls · seconds over the operations of a pass; None where nothing like one of them was timed.
 
     What the framework takes besides is left out where it was not timed. `spread` is the standard deviation of the
-    logarithm of measured over predicted; the spread of the cells and what lies between cells are added to it.
+    logarithm of measured over predicted; the spread of the cells, what lies between cells and the share that other
+    programs took while they were timed are added to it.
     """
     estimates = {operation: table.estimate(operation, working_bytes) for operation in of.counts}
     known = {operation: found for operation, found in estimates.items() if found is not None}
@@ -75,13 +76,15 @@ def predicted(of: Pass, table: Table, working_bytes: int, spread: float = UNKNOW
     seconds = {operation: of.counts[operation] * found.seconds for operation, found in known.items()}
     total = sum(seconds.values())
     timed = sum(seconds[operation] for operation, found in known.items() if found.timed) / total
-    deviation = sqrt(spread**2 + _cells_spread(seconds, known) ** 2 + (BETWEEN_CELLS * (1 - timed)) ** 2)
+    # Beside other programs an operation takes up to the share that they took longer, or not at all.
+    load = max(_beside(found) for found in known.values())
+    deviation = sqrt(spread**2 + _cells_spread(seconds, known) ** 2 + (BETWEEN_CELLS * (1 - timed)) ** 2 + load**2)
     width = exp(HALF_WIDTHS * deviation)
     cells = [cell for found in known.values() for cell in found.cells]
     oldest = min(cell.taken_at for cell in cells)
     what = "a decode step" if of.new == 1 else f"a prefill of {of.new:,} tokens"
     source = f"operations timed on this box from {oldest} on, {timed:.0%} of the time by cells of its own"
-    if (load := max(cell.other_load for cell in cells)) > BUSY_SHARE:
+    if load:
         source += f"; beside other programs that took {load:.0%} of the cores"
     time = arithmetic(
         f"time of {what}", total, Unit.SECONDS, "t", "Σ calls · seconds", _parts(of, seconds), source=source
@@ -99,6 +102,12 @@ def _parts(of: Pass, seconds: Mapping[Operation, float]) -> tuple[Quantity, ...]
         value = sum(seconds[operation] for operation in those)
         parts.append(Quantity(name, value, Unit.SECONDS, Origin.MEASURED, source="the operations' own passes"))
     return tuple(parts)
+
+
+def _beside(found: Estimate) -> float:
+    """The largest share of all cores that other programs took while its cells were timed; 0 where that is nothing."""
+    load = max(cell.other_load for cell in found.cells)
+    return load if load > BUSY_SHARE else 0.0
 
 
 def _cells_spread(seconds: Mapping[Operation, float], known: Mapping[Operation, Estimate]) -> float:

@@ -22,11 +22,17 @@ def experts_words(row: Row) -> str:
 
 
 def predicted_words(row: Row) -> str:
-    """What was predicted of both phases before they were measured, with the 80 % intervals; empty for nothing."""
-    ttft = _range("TTFT", row.predicted_ttft_ms, row.predicted_ttft_low_ms, row.predicted_ttft_high_ms)
-    tpot = _range("TPOT", row.predicted_tpot_ms, row.predicted_tpot_low_ms, row.predicted_tpot_high_ms)
-    found = ", ".join(filter(None, (ttft, tpot)))
-    return f"predicted {found} ms" if found else ""
+    """What was predicted of both phases before they were measured, with the 80 % intervals; empty for nothing.
+
+    Of a measurement that is in no such interval its median, which it is held against; and what makes it doubtful.
+    """
+    ttft = row.predicted_ttft_ms, row.predicted_ttft_low_ms, row.predicted_ttft_high_ms
+    tpot = row.predicted_tpot_ms, row.predicted_tpot_low_ms, row.predicted_tpot_high_ms
+    found = ", ".join(
+        filter(None, (_range("TTFT", *ttft, row.ttft_median_ms), _range("TPOT", *tpot, row.tpot_median_ms)))
+    )
+    _, _, doubt = (row.predicted_from or "").partition("; ")
+    return "; ".join(filter(None, (f"predicted {found} ms", doubt))) if found else ""
 
 
 def extrapolated_words(row: Row) -> str:
@@ -41,11 +47,13 @@ def extrapolated_words(row: Row) -> str:
     return words if whole is None else f"{words}, the whole in {format_value(whole, Unit.BYTES)}"
 
 
-def _range(name: str, value: float | None, low: float | None, high: float | None) -> str:
+def _range(name: str, value: float | None, low: float | None, high: float | None, measured: float | None = None) -> str:
     if value is None:
         return ""
-    ends = _ends("", low, high)
-    return f"{name} {format_number(value)} ({ends})" if ends else f"{name} {format_number(value)}"
+    if low is None or high is None:
+        return f"{name} {format_number(value)}"
+    missed = "" if measured is None or low <= measured <= high else f" but was {format_number(measured)}"
+    return f"{name} {format_number(value)} ({_ends('', low, high)}){missed}"
 
 
 def _ends(name: str, low: float | None, high: float | None) -> str:

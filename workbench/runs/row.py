@@ -321,7 +321,9 @@ class Row:
         unit=Unit.BYTES,
         **_ARITHMETIC,
     )
-    predicted_from: str | None = figure("predicted from", "what the predictions rest on")
+    predicted_from: str | None = figure(
+        "predicted from", "what the predictions rest on; after a semicolon, what makes them doubtful"
+    )
     timed_by: str | None = figure("timed by", "whose clock the phases are by, where a server ran the model")
     queue_ms: float | None = figure(
         "queue ms", "before the prefill began: queueing, tokenising, and the network; median", unit=Unit.MILLISECONDS
