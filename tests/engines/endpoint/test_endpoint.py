@@ -38,7 +38,7 @@ from workbench.experiments.gap.variant import Stored, Variant
 from workbench.experiments.prefill_decode import sweep
 from workbench.experiments.settings import BatchSettings, SweepSettings, check_settings
 from workbench.experiments.window import TimedWindow
-from workbench.quantity import Origin
+from workbench.quantity import Origin, Unit
 from workbench.runner import CancelToken
 from workbench.runs.row import Row
 from workbench.runs.run import RunStatus
@@ -105,7 +105,7 @@ def test_the_model_behind_it_and_its_hardware_give_a_ceiling_over_several_device
         seen = events(settings(server.url, "smollm2-135m", hardware="h100-sxm", devices=2))
     two = rows(seen)[0]
     count, each = next(event for event in seen if isinstance(event, Predicted)).read_rate.inputs
-    assert str(count) == "2"
+    assert (count.value, count.unit) == (2, Unit.COUNT)
     assert each.value == pytest.approx(1e9 * (one.vendor_gb_per_s or 0))
     assert one.model == "smollm2-135m"
     assert one.vendor_gb_per_s is not None
