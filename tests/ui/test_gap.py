@@ -20,6 +20,7 @@ from workbench.experiments.plan import LoadPlan
 from workbench.experiments.settings import GapSettings, SweepSettings
 from workbench.runner import CancelToken
 from workbench.runs.export import ladder_csv_text
+from workbench.runs.ladder_record import NOT_RESOLVED
 from workbench.runs.row import PREFILL_DECODE
 from workbench.runs.run import Run, RunStatus
 from workbench.runs.samples import Samples
@@ -28,7 +29,7 @@ from workbench.ui.app import WorkbenchApp
 from workbench.ui.live_run import LiveRun
 from workbench.ui.widgets.choice import Choice
 from workbench.ui.widgets.entry import Entry
-from workbench.ui.widgets.ladder_table import NOT_RESOLVED, LadderTable
+from workbench.ui.widgets.ladder_table import LadderTable
 from workbench.ui.widgets.lever_table import LeverTable
 from workbench.ui.widgets.run_table import RunTable
 
@@ -338,7 +339,7 @@ async def test_levers_are_proposed_with_their_prediction_and_t_tries_one(size: t
         assert levers.region.height == 0 or size[0] >= 120
         proposed = lever_lines(app)
         assert {"bfloat16", "int8-weights"} <= proposed.keys()
-        assert all(cells[1:] == ["–"] * 4 for cells in proposed.values())
+        assert all(set(cells[1:]) == {"–"} for cells in proposed.values())
         assert "t levers" in shown(app, "#keys")
         await pilot.press("t")
         await pilot.pause()

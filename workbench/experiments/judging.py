@@ -112,8 +112,7 @@ def _beside_it(row: Row) -> Iterator[Finding]:
         yield Finding(
             Judgement.DISTURBED, reason, "workbench selfcheck tells whether it does here, without a key pressed"
         )
-    if row.other_load is not None and row.other_load > BUSY_SHARE:
-        reason = f"other processes took {row.other_load * 100:.0f} % of the cores"
+    if reason := others_words(row.other_load):
         yield Finding(Judgement.DISTURBED, reason, "end them, or measure when they have ended")
     if row.stolen_share is not None and row.stolen_share > STOLEN_SHARE:
         reason = f"the hypervisor took {row.stolen_share * 100:.0f} % of the cores for others"
@@ -124,6 +123,13 @@ def _beside_it(row: Row) -> Iterator[Finding]:
     if row.clock_share is not None and row.clock_share < CLOCK_SHARE:
         reason = f"the clock fell to {row.clock_share * 100:.0f} % of the highest seen in this run"
         yield Finding(Judgement.DISTURBED, reason, "let the box cool, or set its governor to performance")
+
+
+def others_words(share: float | None) -> str:
+    """What other processes took of the cores, where that is enough to disturb a timing; empty where it is not."""
+    if share is None or share <= BUSY_SHARE:
+        return ""
+    return f"other processes took {share * 100:.0f} % of the cores"
 
 
 def _drift(name: str, seconds: Sequence[float]) -> Iterator[Finding]:

@@ -121,6 +121,15 @@ class MeasuredRun(Generic[Planned]):
         Where the process stood still meanwhile, what was found is discarded, kept as the `samples` it would have been,
         and measured again. Raises PointError where that happens MOST_SUSPENDED times.
         """
+        return self.timed_beside(measure, samples, prepare)[0]
+
+    def timed_beside(
+        self,
+        measure: Callable[[], Measured],
+        samples: Callable[[Measured], Samples] = _no_samples,
+        prepare: Callable[[], None] = _nothing,
+    ) -> tuple[Measured, Disturbance]:
+        """The same, with what else ran while this was timed."""
 
         def discard(value: Measured, beside: Disturbance) -> None:
             found = samples(value)
@@ -128,7 +137,7 @@ class MeasuredRun(Generic[Planned]):
 
         value, beside = self._undisturbed(measure, discard, prepare)
         self.disturbance = self.disturbance + beside
-        return value
+        return value, beside
 
     def _undisturbed(
         self,

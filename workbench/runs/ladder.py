@@ -39,7 +39,9 @@ class LeverTried:
 
     `measured_saving_s` is None where it was not tried; `low_s` and `high_s` are the ends of its 95 per cent interval,
     and `speedup` the pass as loaded over the pass with it. `ttft_ratio` and `memory_bytes` say what else it does;
-    `agrees` whether the outputs stayed within the bound, None where that was not looked at.
+    `agrees` whether the outputs stayed within the bound, None where that was not looked at. `as_loaded_s` and
+    `with_it_s` are the passes it was measured by, pair by pair; `disturbed` says what ran beside them, empty for
+    nothing that counts.
     """
 
     name: str
@@ -52,6 +54,14 @@ class LeverTried:
     low_s: float | None = None
     high_s: float | None = None
     speedup: float | None = None
+    as_loaded_s: tuple[float, ...] = ()
+    with_it_s: tuple[float, ...] = ()
+    disturbed: str = ""
+
+    @property
+    def resolved(self) -> bool:
+        """Whether the interval of what it saved is known and clear of zero."""
+        return self.low_s is not None and self.high_s is not None and (self.low_s > 0 or self.high_s < 0)
 
 
 @dataclass(frozen=True)

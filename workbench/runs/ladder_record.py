@@ -1,12 +1,18 @@
 """A ladder as lines of a table, and in the keys of its JSON."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from statistics import median
+from typing import Any, ClassVar
 
 from workbench.quantity import Origin, Quantity, Unit, arithmetic, format_duration
 from workbench.record import headed
-from workbench.runs.ladder import Fastest, Ladder, Rung
+from workbench.runs.ladder import Fastest, Ladder, LeverTried, Rung
 from workbench.runs.run import Run
+
+NOT_RESOLVED = "not resolved"
+DISTURBED = "!"
+"""Before the interval of what was timed while others computed."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +49,7 @@ def _between(low_s: float | None, high_s: float | None) -> str:
 
 def _rung_line(rung: Rung, measured: Quantity) -> LadderLine:
     interval = _between(rung.low_s, rung.high_s)
-    resolved = "" if rung.resolved else "not resolved: "
+    resolved = "" if rung.resolved else f"{NOT_RESOLVED}: "
     return _line(rung.name, rung.time, interval, f"{resolved}{rung.evidence}", measured)
 
 
@@ -63,11 +69,24 @@ def _line(name: str, time: Quantity, interval: str, evidence: str, measured: Qua
 
 @dataclass(frozen=True)
 class LeverLine:
-    """One line of the table of levers: what a change should save of the pass, what it did, and what else it does."""
+    """One line of the table of levers: what a change should save of the pass, what it did, and what else it does.
 
+    `told` is the interval of the saving, or that it is not resolved, after DISTURBED where others computed meanwhile.
+    """
+
+    explained_by: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "measured_ms": ("low_ms", "high_ms"),
+        "told": ("measured_ms", "low_ms", "high_ms"),
+    }
     name: str = headed("lever")
-    predicted_ms: Quantity | None = headed("predicted ms")
+    predicted_ms: Quantity | None = headed("predicted")
     measured_ms: Quantity | None = headed("saved ms")
+    told: str | None = headed("95 % interval")
+    low_ms: Quantity | None = headed("from")
+    high_ms: Quantity | None = headed("to")
+    as_loaded_ms: Quantity | None = headed("as loaded ms")
+    with_it_ms: Quantity | None = headed("with it ms")
+    pairs: int | None = headed("pairs")
     ttft_ratio: Quantity | None = headed("TTFT")
     memory: Quantity | None = headed("memory")
     agrees: bool | None = headed("same output")
@@ -76,22 +95,56 @@ class LeverLine:
 
 def lever_lines(ladder: Ladder) -> list[LeverLine]:
     """The levers of a ladder, in the order they were tried."""
-    return [
-        LeverLine(
-            lever.name,
-            _saving("predicted saving of the pass", lever.predicted_saving_s, Origin.ARITHMETIC),
-            _saving("measured saving of the pass", lever.measured_saving_s, Origin.MEASURED),
-            None
-            if lever.ttft_ratio is None
-            else Quantity("TTFT with it over TTFT without", lever.ttft_ratio, Unit.TIMES, Origin.MEASURED),
-            None
-            if lever.memory_bytes is None
-            else Quantity("memory of the process with it", lever.memory_bytes, Unit.BYTES, Origin.MEASURED),
-            lever.agrees,
-            lever.note,
-        )
-        for lever in ladder.levers
-    ]
+    return [_lever_line(lever) for lever in ladder.levers]
+
+
+def _lever_line(lever: LeverTried) -> LeverLine:
+    as_loaded, with_it = (
+        _median_pass(f"{which}, median of {len(seconds)} passes", seconds)
+        for which, seconds in (("as loaded", lever.as_loaded_s), ("with it", lever.with_it_s))
+    )
+    ratio, held = lever.ttft_ratio, lever.memory_bytes
+    return LeverLine(
+        name=lever.name,
+        predicted_ms=_saving("predicted saving of the pass", lever.predicted_saving_s, Origin.ARITHMETIC),
+        measured_ms=_measured_saving(lever, tuple(filter(None, (as_loaded, with_it)))),
+        told=_told(lever),
+        low_ms=_saving("low end of its 95 % interval", lever.low_s, Origin.MEASURED),
+        high_ms=_saving("high end of its 95 % interval", lever.high_s, Origin.MEASURED),
+        as_loaded_ms=as_loaded,
+        with_it_ms=with_it,
+        pairs=len(lever.as_loaded_s) or None,
+        ttft_ratio=ratio and Quantity("TTFT with it over TTFT without", ratio, Unit.TIMES, Origin.MEASURED),
+        memory=None if held is None else Quantity("memory of the process with it", held, Unit.BYTES, Origin.MEASURED),
+        agrees=lever.agrees,
+        note=". ".join(filter(None, (lever.disturbed and f"{DISTURBED} {lever.disturbed} meanwhile", lever.note))),
+    )
+
+
+def _told(lever: LeverTried) -> str | None:
+    if lever.measured_saving_s is None:
+        return None
+    interval = _between(lever.low_s, lever.high_s) if lever.resolved else NOT_RESOLVED
+    return f"{DISTURBED} {interval}" if lever.disturbed else interval
+
+
+def _measured_saving(lever: LeverTried, passes: tuple[Quantity, ...]) -> Quantity | None:
+    if lever.measured_saving_s is None:
+        return None
+    pairs = len(lever.as_loaded_s)
+    return Quantity(
+        f"measured saving of the pass{'' if lever.resolved else f', {NOT_RESOLVED}'}",
+        lever.measured_saving_s * 1e3,
+        Unit.MILLISECONDS,
+        Origin.MEASURED,
+        formula="median of (as loaded − with it), pair by pair" if pairs else "",
+        inputs=passes,
+        source=f"{pairs} pairs, in turns" if pairs else "",
+    )
+
+
+def _median_pass(name: str, seconds: Sequence[float]) -> Quantity | None:
+    return Quantity(name, median(seconds) * 1e3, Unit.MILLISECONDS, Origin.MEASURED) if seconds else None
 
 
 def fastest_words(found: Fastest) -> str:
@@ -113,7 +166,10 @@ def _saving(name: str, seconds: float | None, origin: Origin) -> Quantity | None
 
 
 def ladder_rows(run: Run, ladder: Ladder) -> list[dict[str, Any]]:
-    """The ladder as lines of CSV: ceiling, every rung, remainder and measured time, each with what it is of."""
+    """The ladder as lines of CSV, each with what it is of: ceiling, every rung, remainder, measured time, the levers.
+
+    A line says in `line` what it is. The time of a lever is what it saved, with the interval of that.
+    """
     about = {
         "run_id": run.run_id,
         "machine": run.machine,
@@ -125,18 +181,53 @@ def ladder_rows(run: Run, ladder: Ladder) -> list[dict[str, Any]]:
     }
     intervals = {rung.name: (_ms(rung.low_s), _ms(rung.high_s)) for rung in ladder.terms}
     intervals["measured"] = _ms(ladder.low_s), _ms(ladder.high_s)
+    lines = ladder_lines(ladder)
+    kinds = ("ceiling", *("rung" for _ in ladder.rungs), "remainder", "measured")
     return [
-        {
-            **about,
-            "name": line.name,
-            "ms": line.ms.value,
-            "low_ms": intervals.get(line.name, (None, None))[0],
-            "high_ms": intervals.get(line.name, (None, None))[1],
-            "of_pass": line.of_pass.value,
-            "evidence": line.evidence,
-        }
-        for line in ladder_lines(ladder)
+        *(
+            {
+                **about,
+                "name": line.name,
+                "ms": line.ms.value,
+                "low_ms": intervals.get(line.name, (None, None))[0],
+                "high_ms": intervals.get(line.name, (None, None))[1],
+                "of_pass": line.of_pass.value,
+                "evidence": line.evidence,
+                "line": kind,
+                **dict.fromkeys(_OF_LEVERS),
+            }
+            for kind, line in zip(kinds, lines, strict=True)
+        ),
+        *({**about, **_lever_cells(ladder, lever)} for lever in ladder.levers),
     ]
+
+
+_OF_LEVERS = (
+    "predicted_saving_ms",
+    "as_loaded_ms",
+    "with_it_ms",
+    "pairs",
+    "speedup",
+    "ttft_ratio",
+    "memory_bytes",
+    "agrees",
+    "disturbed",
+)
+"""The columns that only levers have a figure in."""
+
+
+def _lever_cells(ladder: Ladder, lever: LeverTried) -> dict[str, Any]:
+    saved = lever.measured_saving_s
+    return {
+        "name": lever.name,
+        "ms": _ms(saved),
+        "low_ms": _ms(lever.low_s),
+        "high_ms": _ms(lever.high_s),
+        "of_pass": None if saved is None else saved / ladder.measured.value,
+        "evidence": lever.note,
+        "line": "lever",
+        **{name: value for name, value in _lever_record(lever).items() if name in _OF_LEVERS},
+    }
 
 
 def ladder_record(ladder: Ladder) -> dict[str, Any]:
@@ -164,24 +255,30 @@ def ladder_record(ladder: Ladder) -> dict[str, Any]:
         "remainder_low_ms": ladder.remainder.low_s * 1e3,
         "remainder_high_ms": ladder.remainder.high_s * 1e3,
         "verdict": ladder.verdict,
-        "levers": [
-            {
-                "name": lever.name,
-                "predicted_saving_ms": _ms(lever.predicted_saving_s),
-                "measured_saving_ms": _ms(lever.measured_saving_s),
-                "ttft_ratio": lever.ttft_ratio,
-                "memory_bytes": lever.memory_bytes,
-                "agrees": lever.agrees,
-                "note": lever.note,
-                "measured_low_ms": _ms(lever.low_s),
-                "measured_high_ms": _ms(lever.high_s),
-                "speedup": lever.speedup,
-            }
-            for lever in ladder.levers
-        ],
+        "levers": [_lever_record(lever) for lever in ladder.levers],
         "fastest": None if ladder.fastest is None else asdict(ladder.fastest),
         "rounds": ladder.rounds,
         "notes": list(ladder.notes),
+    }
+
+
+def _lever_record(lever: LeverTried) -> dict[str, Any]:
+    return {
+        "name": lever.name,
+        "predicted_saving_ms": _ms(lever.predicted_saving_s),
+        "measured_saving_ms": _ms(lever.measured_saving_s),
+        "ttft_ratio": lever.ttft_ratio,
+        "memory_bytes": lever.memory_bytes,
+        "agrees": lever.agrees,
+        "note": lever.note,
+        "measured_low_ms": _ms(lever.low_s),
+        "measured_high_ms": _ms(lever.high_s),
+        "resolved": None if lever.measured_saving_s is None else lever.resolved,
+        "as_loaded_ms": _ms(median(lever.as_loaded_s)) if lever.as_loaded_s else None,
+        "with_it_ms": _ms(median(lever.with_it_s)) if lever.with_it_s else None,
+        "pairs": len(lever.as_loaded_s) or None,
+        "disturbed": lever.disturbed,
+        "speedup": lever.speedup,
     }
 
 

@@ -13,16 +13,16 @@ from workbench.experiments.gap import gap as gap_module
 from workbench.experiments.gap import ladder as ladder_arithmetic
 from workbench.experiments.gap.gap import gap
 from workbench.experiments.gap.gap_plan import plan_gap, round_seconds
-from workbench.experiments.gap.levers import PAIRS, VARIANTS
+from workbench.experiments.gap.levers import PAIRS, VARIANTS, Trial, tried
 from workbench.experiments.gap.parts import Part
 from workbench.experiments.gap.trying import find_fastest
-from workbench.experiments.gap.variant import AS_LOADED, Variant
+from workbench.experiments.gap.variant import AS_LOADED, Agreement, Variant
 from workbench.experiments.gap.winner import preset_path
 from workbench.experiments.plan import LoadPlan
 from workbench.experiments.settings import GapSettings
 from workbench.experiments.window import TimedWindow
 from workbench.runner import CancelToken, drive
-from workbench.runs.ladder import Ladder
+from workbench.runs.ladder import Ladder, LeverTried
 from workbench.runs.run import RunStatus
 from workbench.runs.store import Store
 from workbench.tracks import load_tracks, track_batch, track_settings
@@ -112,10 +112,23 @@ def test_a_lever_is_timed_in_pairs_that_take_turns_after_its_outputs_were_compar
     assert turns == [plain, variant, variant, plain] * (PAIRS // 2)
     assert found.model.calls.index(f"agreement: {name}") < found.model.calls.index(variant)
     assert lever.measured_saving_s == pytest.approx(0.125 / 2)
+    assert lever.resolved
+    assert len(lever.as_loaded_s) == len(lever.with_it_s) == PAIRS
     assert lever.agrees
     assert (lever.speedup, lever.ttft_ratio) == pytest.approx((2.0, 1.0))
     assert "synthetic weights" in lever.note
     assert found.model.calls[-2:] == [f"closed: {name}", "closed: as loaded"]
+
+
+def test_a_saving_that_its_pairs_do_not_bound_keeps_nothing() -> None:
+    trial = Trial(
+        (0.03, 0.9, 0.03, 0.03, 1.3, 0.03), (0.04, 0.05, 0.04, 0.02, 0.03, 0.02), 1.0, 0, Agreement(0.0, 0.0, 1.0, 8)
+    )
+    assert trial.saving_s > 0
+    assert not trial.saves
+    lever = tried(LeverTried("bfloat16", 0.01), trial, 0, synthetic=False, disturbed="other processes took 71 %")
+    assert not lever.resolved
+    assert lever.disturbed
 
 
 def test_the_search_combines_what_helps_and_keeps_the_winner_as_a_preset() -> None:

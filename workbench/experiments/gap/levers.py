@@ -11,7 +11,7 @@ from workbench.errors import SettingsError, unknown_name
 from workbench.experiments.gap.ladder import FRAMEWORK
 from workbench.experiments.gap.parts import Part
 from workbench.experiments.gap.variant import AS_LOADED, Agreement, Cache, Stored, Variant, VariantRun
-from workbench.experiments.statistics import bootstrap_interval, paired_ratio
+from workbench.experiments.statistics import Interval, median_interval, paired_ratio
 from workbench.models.model import DTYPE_BYTES
 from workbench.runs.ladder import PREFILL, Ladder, LeverTried
 
@@ -169,6 +169,16 @@ class Trial:
         return median(self.savings_s)
 
     @property
+    def interval(self) -> Interval | None:
+        """Where that lies at 95 per cent; unknown of fewer than two pairs."""
+        return median_interval(self.savings_s)
+
+    @property
+    def saves(self) -> bool:
+        """Whether it is faster beyond doubt: the interval of its saving lies above zero."""
+        return self.interval is not None and self.interval.low > 0
+
+    @property
     def speedup(self) -> float:
         """The median of the ratios of pairs."""
         return paired_ratio(self.plain_s, self.variant_s).value
@@ -193,18 +203,24 @@ def try_variant(plain: VariantRun, run: VariantRun, phase: str) -> Trial:
     return Trial(tuple(plain_s), tuple(variant_s), ttft_ratio, run.weight_bytes, agreement)
 
 
-def tried(lever: LeverTried, trial: Trial, other_bytes: int, *, synthetic: bool) -> LeverTried:
-    """The record of a lever with what it did; `other_bytes` are what the process needs beside the weights."""
-    spread = bootstrap_interval(trial.savings_s, median)
+def tried(lever: LeverTried, trial: Trial, other_bytes: int, *, synthetic: bool, disturbed: str = "") -> LeverTried:
+    """The record of a lever with what it did; `other_bytes` are what the process needs beside the weights.
+
+    `disturbed` says what ran beside its trial.
+    """
+    spread = trial.interval
     of_synthetic = (
         "; of synthetic weights, whose logits lie closer together than a trained model's" if synthetic else ""
     )
     return replace(
         lever,
         measured_saving_s=trial.saving_s,
-        low_s=spread.low,
-        high_s=spread.high,
+        low_s=None if spread is None else spread.low,
+        high_s=None if spread is None else spread.high,
         speedup=trial.speedup,
+        as_loaded_s=trial.plain_s,
+        with_it_s=trial.variant_s,
+        disturbed=disturbed,
         ttft_ratio=trial.ttft_ratio,
         memory_bytes=trial.weight_bytes + other_bytes,
         agrees=trial.agreement.holds,

@@ -11,6 +11,7 @@ from workbench.experiments.events import Event, LadderMeasured, Progress
 from workbench.experiments.gap.gap_plan import GapPlan
 from workbench.experiments.gap.levers import ALL, Lever, Trial, combined, levers, tried, try_variant, without_compiler
 from workbench.experiments.gap.variant import AS_LOADED, Variant, VariantRun
+from workbench.experiments.judging import others_words
 from workbench.experiments.measured_run import MeasuredRun
 from workbench.experiments.settings import Weights
 from workbench.runs.ladder import Fastest, Ladder, LeverTried
@@ -38,6 +39,7 @@ class Bench:
     plain: VariantRun
     clock: Callable[[], float] = time.monotonic
     trials: dict[Variant, Trial] = field(default_factory=dict)
+    disturbed: dict[Variant, str] = field(default_factory=dict)
     longest_s: float = 0.0
     longest_compiled_s: float = 0.0
 
@@ -63,10 +65,11 @@ class Bench:
         began = self.clock()
         run = make_ready(self.sweep, variant)
         try:
-            found = self.sweep.timed(lambda: try_variant(self.plain, run, self.ladder.phase))
+            found, beside = self.sweep.timed_beside(lambda: try_variant(self.plain, run, self.ladder.phase))
         finally:
             run.close()
         self.trials[variant] = found
+        self.disturbed[variant] = others_words(beside.other_load)
         took = self.clock() - began
         if variant.compiled:
             self.longest_compiled_s = max(self.longest_compiled_s, took)
@@ -117,7 +120,7 @@ def find_fastest(
     """Search the combinations of levers: each alone, then the best with one more at a time, while the time lasts.
 
     No combination is begun that might not end in time by the longest one so far, and none is built on a lever whose
-    outputs left the bound or that saved nothing.
+    outputs left the bound or that saved nothing beyond doubt.
     """
     began = clock()
     chosen = sorted(_levers(sweep, ladder, ()), key=lambda lever: lever.variant.compiled)
@@ -140,7 +143,7 @@ def find_fastest(
             yield _progress(sweep, f"trying {lever.name}", at + 1, len(chosen), left_s())
             found = _tried(on, lever)
             ladder = _with(ladder, at, found)
-            if found.agrees and (found.measured_saving_s or 0.0) > 0:
+            if found.agrees and on.trials[lever.variant].saves:
                 useful.append(lever)
             ladder = replace(ladder, fastest=_fastest(on, clock() - began))
             yield LadderMeasured(sweep.run.run_id, ladder)
@@ -191,16 +194,16 @@ def _tried(on: Bench, lever: Lever) -> LeverTried:
 
 def _measured(on: Bench, record: LeverTried, variant: Variant) -> LeverTried:
     try:
-        return tried(record, on.trial(variant), on.other_bytes, synthetic=on.synthetic)
+        trial = on.trial(variant)
     except PointError as error:
         return replace(record, note=f"it can't be run here: {error}. {record.note}")
+    return tried(record, trial, on.other_bytes, synthetic=on.synthetic, disturbed=on.disturbed[variant])
 
 
 def _winner(on: Bench) -> Variant:
-    """The fastest variant whose outputs agree; as loaded where none is faster."""
-    agreeing = {variant: trial.speedup for variant, trial in on.trials.items() if trial.agreement.holds}
-    best = max(agreeing, key=lambda variant: agreeing[variant], default=AS_LOADED)
-    return best if agreeing.get(best, 0.0) > 1.0 else AS_LOADED
+    """The fastest variant whose outputs agree and which is faster beyond doubt; as loaded where there is none."""
+    useful = {v: trial.speedup for v, trial in on.trials.items() if trial.agreement.holds and trial.saves}
+    return max(useful, key=lambda variant: useful[variant], default=AS_LOADED)
 
 
 def _fastest(on: Bench, seconds: float) -> Fastest:
@@ -208,7 +211,15 @@ def _fastest(on: Bench, seconds: float) -> Fastest:
     if winner == AS_LOADED:
         step = on.ladder.measured.value
         return Fastest(
-            "as loaded", 1.0, step, step, None, None, seconds, len(on.trials), "nothing tried is faster and agrees"
+            "as loaded",
+            1.0,
+            step,
+            step,
+            None,
+            None,
+            seconds,
+            len(on.trials),
+            "nothing tried is surely faster and agrees",
         )
     trial = on.trials[winner]
     return Fastest(

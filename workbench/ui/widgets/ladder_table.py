@@ -8,7 +8,7 @@ from workbench.experiments.gap.ladder import FRAMEWORK
 from workbench.experiments.gap.parts import Part
 from workbench.record import written
 from workbench.runs.ladder import BELOW_VENDOR, OTHER_LOAD, Ladder, Rung
-from workbench.runs.ladder_record import LadderLine, ladder_lines, milliseconds
+from workbench.runs.ladder_record import NOT_RESOLVED, LadderLine, ladder_lines, milliseconds
 from workbench.runs.row_ladder.terms import CONTEXT, FIXED, PROMPT, SEQUENCES, SQUARE
 from workbench.ui.widgets.telling_table import TellingTable
 from workbench.ui.widgets.waterfall import BLOCK_BARS, Bars, waterfall
@@ -29,7 +29,6 @@ SHORT_NAMES: Mapping[str, str] = {
 NARROW_NAME, WIDE_NAME, WIDE = 17, 35, 110
 MS, INTERVAL, SHARE = 9, 21, 13
 LEAST_BAR = 8
-NOT_RESOLVED = "not resolved"
 
 
 class LadderTable(TellingTable):

@@ -12,7 +12,9 @@ from workbench.runs.row import Row
 from workbench.ui.live_run import LiveRun
 from workbench.ui.widgets.record_table import RecordTable
 
-SHOWN = ("name", "predicted_ms", "measured_ms", "ttft_ratio", "memory", "agrees")
+SHOWN = ("name", "predicted_ms", "measured_ms", "told", "ttft_ratio", "agrees")
+WIDE, WHERE_WIDE = 96, ("memory",)
+"""From so many columns on there is room for more."""
 
 
 class LeverTable(RecordTable):
@@ -46,7 +48,7 @@ class LeverTable(RecordTable):
     def _show(self, shown: Iterable[LeverTried], ladder: Ladder | None = None) -> None:
         lines = [] if ladder is None else lever_lines(replace(ladder, levers=tuple(shown)))
         self.set_class(not lines, "-empty")
-        self.show(lines, SHOWN)
+        self.show(lines, (*SHOWN, *(WHERE_WIDE if self.app.size.width >= WIDE else ())))
 
 
 def plain(settings: GapSettings) -> GapSettings:
