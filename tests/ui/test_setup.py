@@ -8,12 +8,17 @@ import pytest
 from textual.widgets import OptionList
 
 from tests.engines.endpoint.playing_server import playing
+from tests.fakes import a_row
 from tests.models_on_disk import smollm2_gguf
 from tests.ui.driving import GUARD_S, SIZES, an_app, finished, message, shown, until
 from workbench.experiments.engine_settings import ENGINES, EndpointSettings, LlamaCppSettings
 from workbench.experiments.gap.named_variants import variant_named
 from workbench.experiments.gap.variant import AS_LOADED
 from workbench.experiments.settings import SweepSettings
+from workbench.hardware.machine import this_machine
+from workbench.runs.run import Run
+from workbench.runs.samples import Samples
+from workbench.runs.store import Store
 from workbench.tracks import Suited, Track
 from workbench.ui.app import WorkbenchApp
 from workbench.ui.panes.setup import SetupPane
@@ -37,6 +42,33 @@ async def test_it_opens_on_a_run_that_needs_no_choice(size: tuple[int, int]) -> 
         models = app.screen.query_one("#models", OptionList)
         assert models.has_focus
         assert models.highlighted is not None
+
+
+async def test_rates_measured_meanwhile_are_taken_over_with_the_time_a_run_takes() -> None:
+    app = an_app()
+    async with app.run_test(size=SIZES[0]) as pilot:
+        await until(pilot, lambda: shown(app, "#setup-run") != "")
+        assert "B 12.0 GB/s assumed" in shown(app, "#setup-machine")
+        before = shown(app, "#setup-run")
+        await pilot.press("6")
+        rates = {"read_gb_per_s": 2.0, "peak_gflop_per_s": 5.0}
+        row = a_row(machine=str(this_machine()), device="cpu", run_id="meanwhile", dtype="float32", **rates)
+        with Store() as store:
+            store.add_run(Run(row.run_id, row.kind, row.started_at, row.model, row.machine, {}))
+            store.add_row(row, Samples((), ()))
+        await pilot.press("1")
+        await until(pilot, lambda: "B 2.00 GB/s measured · C 5.00 GFLOP/s measured" in shown(app, "#setup-machine"))
+        assert "B 2.00 GB/s measured" in shown(app, "#strip")
+        await until(pilot, lambda: shown(app, "#setup-run") != before)
+
+
+async def test_a_run_leaves_its_rates_in_setup() -> None:
+    app = an_app()
+    async with app.run_test(size=SIZES[0]) as pilot:
+        await until(pilot, lambda: shown(app, "#setup-run") != "")
+        await pilot.press("r")
+        await finished(pilot, app)
+        assert "assumed" not in shown(app, "#setup-machine")
 
 
 async def test_another_model_is_planned_at_once() -> None:

@@ -12,7 +12,7 @@ from workbench.hardware.machine import available_bytes, usable_cores
 from workbench.models.model import KvKind, Model
 from workbench.models.slices import larger_slice
 from workbench.quantity import Quantity
-from workbench.runs.measured_device import ASSUMED_READ, assumed_compute
+from workbench.runs.measured_device import rough_rates
 
 PASS_TOKENS = 2_048
 """Tokens of all sequences together that one pass of a batch's prefill takes, so that its activations stay small."""
@@ -70,10 +70,10 @@ class BatchPlan(LoadPlan):
 def plan_batch(settings: BatchSettings) -> BatchPlan:
     """Resolve and check a batch sweep; raises SettingsError or ModelError, and leaves memory to `check_memory`."""
     model, resident, weights = resolved_model(settings)
-    C = assumed_compute(settings.threads or usable_cores())
+    B, C = rough_rates(settings.dtype, settings.threads or usable_cores())
     available = available_bytes()
     fitting = [point for point in points(settings) if need_at(settings, resident, point).total <= available]
-    passes = [pass_seconds(settings, resident, point, ASSUMED_READ, C) for point in fitting]
+    passes = [pass_seconds(settings, resident, point, B, C) for point in fitting]
     measuring = sum(most_passes(settings, seconds) * seconds for seconds in passes)
     return BatchPlan(
         settings=settings,

@@ -24,7 +24,7 @@ from workbench.hardware.machine import available_bytes, runs_in_host_memory, usa
 from workbench.models.model import DTYPE_BYTES, Model
 from workbench.models.slices import check_slices, larger_slice
 from workbench.quantity import Quantity
-from workbench.runs.measured_device import ASSUMED_READ, assumed_compute
+from workbench.runs.measured_device import rough_rates
 
 SYNTHETIC_BYTES_PER_SECOND = 1.5e9
 LOADED_BYTES_PER_SECOND = 0.1e9
@@ -210,8 +210,8 @@ def layers_that_fit(planned: LoadPlan) -> int:
 
 
 def _seconds(settings: SweepSettings, resident: Model, weights: Weights) -> float:
-    """A rough time from assumed rates: loading, and as many requests at their floors as there may be."""
-    C = assumed_compute(settings.threads or usable_cores())
-    requests = [request_seconds(settings, resident, n, ASSUMED_READ, C) for n in settings.prompts]
+    """A rough time from this machine's rates: loading, and as many requests at their floors as there may be."""
+    B, C = rough_rates(settings.dtype, settings.threads or usable_cores())
+    requests = [request_seconds(settings, resident, n, B, C) for n in settings.prompts]
     measuring = sum(settings.rule.most_in(seconds) * seconds for seconds in requests)
     return loading_seconds(resident, weights) + measuring

@@ -33,6 +33,13 @@ def assumed_compute(cores: int) -> Quantity:
     )
 
 
+def rough_rates(dtype: str, cores: int) -> tuple[Quantity, Quantity]:
+    """B and C of this machine for a time told beforehand: as they were measured, else assumed, C of so many cores."""
+    found = this_device()
+    C = found.compute_for(dtype)
+    return found.bandwidth, C if C is not None and C.origin is Origin.MEASURED else assumed_compute(cores)
+
+
 def device_named(name: str) -> Device:
     """The device of that name, or this machine; raises SettingsError with the nearest known name."""
     return this_device() if name.strip().lower() in (THIS_MACHINE, "this-machine") else device(name)

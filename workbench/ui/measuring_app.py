@@ -24,7 +24,6 @@ from workbench.experiments.window import TimedWindow
 from workbench.paths import log_file
 from workbench.quantity import format_duration
 from workbench.runner import Experiment, Runner
-from workbench.runs.measured_device import this_device
 from workbench.runs.measuring import Measuring, others_words
 from workbench.runs.store import Store
 from workbench.tracks import Track
@@ -105,7 +104,8 @@ class MeasuringApp(App[int]):
     def on_mount(self) -> None:
         """Take up the window and the clock that looks at the box once a second."""
         self.window.settle = self._bridge.settle
-        self.action_pane("setup")
+        self.frame.show_pane("setup")
+        self._show_frame()
         self.watch(self.screen, "focused", self._show_keys, init=False)
         self.call_after_refresh(self._tick)
         self.call_after_refresh(self._look_up_rates)
@@ -255,19 +255,25 @@ class MeasuringApp(App[int]):
             self.screen.show(self.box_watch.history(self.live))
 
     def _look_up_rates(self) -> None:
+        """Take over what a run or probe has measured of this machine, by this process or another."""
         self.box_watch.look_up_rates()
         self._show_rates()
+        self.frame.setup_pane.check()
 
     def _show_rates(self) -> None:
         """Show the rates of this machine, for weights of the type that Setup has chosen."""
         if (box := self.box_watch.box_for(self.frame.chosen.dtype)) is not None:
             self.frame.strip.show_box(box)
+            if self.probing is None:
+                self.frame.setup_pane.show_box(box)
 
     # What is started and stopped
 
     def action_pane(self, pane: str) -> None:
         """Show a pane and give it the keys."""
         self.frame.show_pane(pane)
+        if pane == "setup":
+            self._look_up_rates()
         self._show_frame()
 
     def _is_busy(self) -> bool:
@@ -309,9 +315,6 @@ class MeasuringApp(App[int]):
     def _end_probe(self, error: BaseException | None) -> None:
         self._catch_up()
         probing, self.probing = self.probing, None
-        setup = self.frame.setup_pane
-        setup.show_box(this_device())
-        setup.check()
         self._look_up_rates()
         self._show_frame()
         if isinstance(error, WorkbenchError):

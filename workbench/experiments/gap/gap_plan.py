@@ -12,7 +12,7 @@ from workbench.hardware.machine import available_bytes, usable_cores
 from workbench.models.model import DTYPE_BYTES, Model
 from workbench.models.resolve import resolve
 from workbench.quantity import Quantity, format_duration
-from workbench.runs.measured_device import ASSUMED_READ, assumed_compute
+from workbench.runs.measured_device import rough_rates
 
 FILLED_FROM = 8
 """Tokens really prefilled for a decode step's cache; the positions after them repeat these."""
@@ -69,8 +69,8 @@ def plan_gap(settings: GapSettings) -> GapPlan:
     weights = resolved_weights(settings, model)
     check_context(settings, model)
     resident = model.in_dtype(settings.dtype)
-    C = assumed_compute(settings.threads or usable_cores())
-    least_s = LEAST_ROUNDS * round_seconds(pass_seconds(settings, resident, ASSUMED_READ, C).value)
+    B, C = rough_rates(settings.dtype, settings.threads or usable_cores())
+    least_s = LEAST_ROUNDS * round_seconds(pass_seconds(settings, resident, B, C).value)
     return GapPlan(
         settings=settings,
         model=model,

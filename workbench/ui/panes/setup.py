@@ -14,19 +14,18 @@ from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.message import Message
 from textual.widgets import Input, OptionList, Static
 
+from workbench.ceilings.box import Box
 from workbench.errors import SettingsError, WorkbenchError
 from workbench.experiments.foretelling import timing_seconds
 from workbench.experiments.gap.named_variants import names_of
 from workbench.experiments.plan import Plan, plan
 from workbench.experiments.settings import AUTO_REPEATS, SweepSettings
-from workbench.hardware.device import Device
 from workbench.hardware.devices import load_devices
 from workbench.hardware.machine import THIS_MACHINE
 from workbench.models.presets import load_presets
 from workbench.models.resolve import find_models
 from workbench.presets import in_short
 from workbench.quantity import Origin
-from workbench.runs.measured_device import this_device
 from workbench.runs.store import Store
 from workbench.tracks import Suited, Track, load_tracks, suited, track_settings
 from workbench.ui.answers import hand_over
@@ -101,7 +100,6 @@ class SetupPane(Vertical):
         self._suit()
         models.choose(self._initial.model)
         self.run_worker(self._find_on_disk, thread=True)
-        self.show_box(this_device())
         self.check()
 
     def _suit(self) -> None:
@@ -148,6 +146,9 @@ class SetupPane(Vertical):
 
     def check(self) -> None:
         """Look up what the fields lead to, or say at once what is wrong with them."""
+        if not self._painted:
+            # Fields report their first values too, before there is anything on the screen.
+            return
         try:
             settings = self.settings()
         except SettingsError as error:
@@ -163,11 +164,10 @@ class SetupPane(Vertical):
         """Show where a probe stands."""
         self.query_one("#setup-machine", Static).update(summary)
 
-    def show_box(self, device: Device) -> None:
+    def show_box(self, box: Box) -> None:
         """Show what is known of this machine's rates, and which key measures them."""
-        C = device.compute_for("float32")
-        rates = [f"{rate.symbol} {rate} {rate.origin}" for rate in (device.bandwidth, C) if rate is not None]
-        key = "p probes again" if device.bandwidth.origin is Origin.MEASURED else "p probes: a minute"
+        rates = [f"{rate.symbol} {rate} {rate.origin}" for rate in (box.B, box.C) if rate is not None]
+        key = "p probes again" if box.B.origin is Origin.MEASURED else "p probes: a minute"
         self.query_one("#setup-machine", Static).update(" · ".join(["this box", *rates, key]))
 
     def planned_for(self, settings: SweepSettings) -> Plan | None:
@@ -235,9 +235,7 @@ class SetupPane(Vertical):
     @on(Input.Changed)
     @on(Choice.Changed)
     def _changed(self) -> None:
-        # Fields report their first values too, before there is anything on the screen.
-        if self._painted:
-            self.check()
+        self.check()
 
     @on(Entry.Kept)
     def action_back_to_models(self) -> None:
