@@ -108,3 +108,9 @@ def test_a_doubling_that_may_not_pay_is_not_said_to(half_ms: float, unsure: bool
     assert not found.stops
     assert ("can't tell whether it does past batch 8, where the total rate grew" in found.verdict) is unsure
     assert found.verdict.endswith("arithmetic lengthens the step")
+
+
+def test_what_a_batch_came_to_before_it_failed_is_no_evidence() -> None:
+    rows = [batch_row(16, 1, 10.0), batch_row(16, 2, 20.0), replace(batch_row(16, 4, 12.0), status="failed: no answer")]
+    (found,) = doublings(rows)
+    assert (found.batch, found.stops) == (2, False)

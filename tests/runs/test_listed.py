@@ -49,3 +49,16 @@ def test_a_filter_asks_for_every_word_in_any_place() -> None:
     assert [line.run_id for line in matching(lines, "QWEN3 prefill")] == ["a"]
     assert [line.run_id for line in matching(lines, "qwen3 batch")] == []
     assert [line.run_id for line in matching(lines, " ")] == ["a", "b"]
+
+
+def test_a_row_that_failed_counts_neither_as_measured_nor_for_the_most_reached() -> None:
+    with Store() as store:
+        store.add_run(SWEEP)
+        store.add_row(a_row(run_id="a", prompt_tokens=1, total_tokens_per_s=2.0), Samples())
+        failed = a_row(run_id="a", prompt_tokens=16, total_tokens_per_s=3.22, status="failed: no answer")
+        store.add_row(failed, Samples())
+        line = listed(store.run("a"))
+    assert (line.rows, line.points, line.failed) == (1, 2, 1)
+    assert line.best_tokens_per_s is not None
+    assert line.best_tokens_per_s.value == 2.0
+    assert listed(SWEEP).failed is None

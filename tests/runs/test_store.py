@@ -178,3 +178,12 @@ def test_a_count_beyond_the_stores_whole_numbers_is_kept() -> None:
         store.add_row(a_row(run_id=run.run_id, memory_needed_bytes=1 << 80), Samples())
         (row,) = store.rows(run.run_id)
     assert row.memory_needed_bytes == pytest.approx(1 << 80)
+
+
+def test_last_is_the_run_that_came_into_the_store_last_whatever_its_own_date() -> None:
+    with Store() as store:
+        store.add_run(replace(a_run(), run_id="measured here", started_at="2026-06-01T00:00:00Z"))
+        old = replace(a_run(), run_id="of an old file", started_at="2023-09-01T00:00:00Z", status=RunStatus.FINISHED)
+        store.add_finished_runs([(old, [])])
+        assert store.run("last").run_id == "of an old file"
+        assert [run.run_id for run in store.runs()] == ["measured here", "of an old file"]

@@ -51,7 +51,7 @@ def with_streams(row: Row, passes: Sequence[BatchTiming], settings: EndpointSett
 def goodput(rows: Sequence[Row]) -> Iterator[Quantity]:
     """For each batch that was held to limits, the share of its requests that kept within them."""
     for row in rows:
-        if row.goodput_share is not None and row.goodput_per_s is not None:
+        if row.status == "ok" and row.goodput_share is not None and row.goodput_per_s is not None:
             yield Quantity(
                 f"{row.goodput_share * 100:.0f} % of the requests of batch {row.batch:,} after {row.prompt_tokens:,} "
                 f"tokens kept within the limits, {row.goodput_per_s:.3g} a second",

@@ -166,8 +166,8 @@ def _measured(sampled: Iterable[SampledRow]) -> dict[_Key, SampledRow]:
 
 
 def _has_figures(row: Row) -> bool:
-    """A prefill that was taken apart, or that another tool timed by itself, has a TTFT alone."""
-    return row.total_tokens_per_s is not None or row.ttft_ms is not None
+    """Not of a point that failed; a prefill that was taken apart, or that another tool timed, has a TTFT alone."""
+    return row.status == "ok" and (row.total_tokens_per_s is not None or row.ttft_ms is not None)
 
 
 def _differences(rows: Sequence[Row], other_rows: Sequence[Row]) -> Iterator[Difference]:

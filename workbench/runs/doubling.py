@@ -96,10 +96,12 @@ def context_words(tokens: int) -> str:
 def doublings(rows: Sequence[Row]) -> tuple[Doubling, ...]:
     """How far doubling pays for each context of a batch sweep's rows that two batches were measured of.
 
+    Rows that failed count for nothing, but for a batch that was refused for memory.
     Batches further apart than a double count with the gain of each double between them. The cause is the limit that
     binds the larger batch. But arithmetic and weights are the same whatever the context: where the step grew by more
     than twice what it did between the same batches of the shortest context, the caches are the cause.
     """
+    rows = [row for row in rows if row.status == "ok" or row.bound_by == Limit.MEMORY]
     contexts = dict.fromkeys(row.prompt_tokens for row in rows)
     shortest = min(contexts, default=0)
     least = {row.batch: step for row in rows if row.prompt_tokens == shortest and (step := _step_s(row))}
@@ -167,7 +169,7 @@ def _spanning(before: Row, after: Row) -> Interval | None:
 
 
 def _step_s(row: Row) -> float | None:
-    return row.batch / row.total_tokens_per_s if row.total_tokens_per_s else None
+    return row.batch / row.total_tokens_per_s if row.status == "ok" and row.total_tokens_per_s else None
 
 
 def figure(doubling: Doubling) -> Quantity:

@@ -14,7 +14,10 @@ MEASURED, EXTRAPOLATED = "measured", "extrapolated"
 
 @dataclass(frozen=True)
 class ListedRun:
-    """What tells a run from others: when, what of, on what, how far it came and the most it reached."""
+    """What tells a run from others: when, what of, on what, how far it came and the most it reached.
+
+    `rows` are those measured, of so many `points`; `failed` those that failed, None where none did.
+    """
 
     run_id: str = headed("run")
     started_at: str = headed("started")
@@ -24,6 +27,7 @@ class ListedRun:
     device: str | None = headed("device")
     rows: int = headed("rows")
     points: int = headed("of")
+    failed: int | None = headed("failed")
     best_tokens_per_s: Quantity | None = headed("best tok/s")
     figures: str = headed("figures")
     status: str = headed("status")
@@ -44,8 +48,9 @@ def listed(run: Run) -> ListedRun:
         model=run.model,
         dtype=run.dtype or asked.get("dtype"),
         device=run.device or asked.get("device"),
-        rows=run.rows,
+        rows=run.rows - run.failed,
         points=len(run.points),
+        failed=run.failed or None,
         best_tokens_per_s=None
         if best is None
         else Quantity("most tokens a second of all sequences", best, Unit.TOKENS_PER_SECOND, Origin.MEASURED),

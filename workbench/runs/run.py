@@ -23,8 +23,9 @@ class Run:
     """A run as the store keeps it; `settings` are the experiment's own, as plain values.
 
     `about_model` is what tells its model from another of that name, `resumed_at` when each sitting after the first
-    began, `owner` the process that measures it. Of its rows: their number, where they were measured, the most tokens a
-    second of all sequences, and when the point of the last one was begun.
+    began, `owner` the process that measures it. Of its rows: their number, how many of them failed, where they were
+    measured, the most tokens a second of all sequences that one which did not fail reached, and when the point of the
+    last one was begun.
     """
 
     run_id: str
@@ -36,6 +37,7 @@ class Run:
     status: RunStatus = RunStatus.RUNNING
     note: str = ""
     rows: int = 0
+    failed: int = 0
     about_model: Mapping[str, Any] = field(default_factory=dict)
     resumed_at: tuple[str, ...] = ()
     owner: str = ""

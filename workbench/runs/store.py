@@ -225,19 +225,24 @@ class Store(Database):
         """All runs, the newest first; one whose process is gone while it says running is interrupted."""
         with self.explained("read"):
             found = self.connection.execute(
-                "SELECT runs.*, row_count, device, dtype, best_tokens_per_s, last_row_at FROM runs LEFT JOIN"
-                " (SELECT run_id, COUNT(*) AS row_count, MIN(device) AS device, MIN(dtype) AS dtype,"
-                " MAX(total_tokens_per_s) AS best_tokens_per_s, MAX(started_at) AS last_row_at FROM rows"
+                "SELECT runs.*, row_count, failed, device, dtype, best_tokens_per_s, last_row_at FROM runs LEFT JOIN"
+                " (SELECT run_id, COUNT(*) AS row_count, SUM(status <> 'ok') AS failed, MIN(device) AS device,"
+                " MIN(dtype) AS dtype, MAX(CASE status WHEN 'ok' THEN total_tokens_per_s END) AS best_tokens_per_s,"
+                " MAX(started_at) AS last_row_at FROM rows"
                 " GROUP BY run_id) USING (run_id)"
                 " ORDER BY runs.started_at DESC, runs.rowid DESC"
             ).fetchall()
         return [_run(record) for record in found]
 
     def run(self, run_id: str) -> Run:
-        """The run of that name, `last` for the newest, or a unique beginning of one; StoreError where there is none."""
+        """The run of that name, or a unique beginning of one; StoreError where there is none.
+
+        `last` is the last that came into the store, whatever date an imported one has of its own.
+        """
         runs = self.runs()
         if run_id == "last" and runs:
-            return runs[0]
+            with self.explained("read"):
+                run_id = self.connection.execute("SELECT run_id FROM runs ORDER BY rowid DESC LIMIT 1").fetchone()[0]
         matching = [r for r in runs if r.run_id == run_id] or [r for r in runs if r.run_id.startswith(run_id)]
         if run_id and len(matching) == 1:
             return matching[0]
@@ -310,6 +315,7 @@ def _run(record: Any) -> Run:
         status=RunStatus(record["status"]),
         note=record["note"],
         rows=record["row_count"] or 0,
+        failed=record["failed"] or 0,
         about_model=msgspec.json.decode(record["about_model"]),
         resumed_at=tuple(msgspec.json.decode(record["resumed_at"])),
         owner=record["owner"],

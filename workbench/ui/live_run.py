@@ -77,15 +77,20 @@ class LiveRun:
         return None if prompt is None else (prompt, self.progress.batch)
 
     @property
+    def measured(self) -> list[Row]:
+        """The rows that did not fail: what a point came to before it failed is no figure of it."""
+        return [row for row in self.rows if row.status == "ok"]
+
+    @property
     def best_read_gb_per_s(self) -> float | None:
         """The most bytes a second a decode step of this run has moved."""
-        rates = (r.bytes_per_step / r.tpot_ms / 1e6 for r in self.rows if r.bytes_per_step and r.tpot_ms)
+        rates = (r.bytes_per_step / r.tpot_ms / 1e6 for r in self.measured if r.bytes_per_step and r.tpot_ms)
         return max(rates, default=None)
 
     @property
     def best_gflop_per_s(self) -> float | None:
         """The most operations a second a prefill of this run has done."""
-        return max((r.prefill_gflop_per_s for r in self.rows if r.prefill_gflop_per_s is not None), default=None)
+        return max((r.prefill_gflop_per_s for r in self.measured if r.prefill_gflop_per_s is not None), default=None)
 
     def summary(self) -> str:
         """Where the run stands, in one line."""

@@ -219,7 +219,7 @@ def test_a_result_that_says_nothing_of_its_test_is_left_out_and_told() -> None:
 def test_each_set_of_settings_is_a_run_and_its_note_says_what_differs() -> None:
     runs = imported(json.dumps([result(n_threads=n, n_ubatch=512, stddev_ns=i) for i, n in enumerate((1, 2, 1))]))
     assert [len(rows) for _, rows in runs] == [2, 1]
-    assert [run.note.partition("; ")[2] for run, _ in runs] == ["n_threads 1", "n_threads 2"]
+    assert [run.note.split("; ")[1] for run, _ in runs] == ["n_threads 1", "n_threads 2"]
 
 
 def test_rows_stand_under_the_ceiling_of_the_model_and_hardware_named() -> None:
@@ -365,3 +365,14 @@ def test_too_many_sets_of_settings_are_refused(tmp_path: Path) -> None:
         with pytest.raises(ImportRefused, match="1,001 different sets of settings"):
             import_file(store, path, Standing())
         assert store.runs() == []
+
+
+def test_what_its_file_gives_no_date_says_that_it_has_that_of_the_import() -> None:
+    words = "so started is when it was imported"
+    [(run, [(row, _)])] = imported(json.dumps([result()]))
+    assert (run.started_at, row.started_at) == (MOMENT, MOMENT)
+    assert words in run.note
+    assert words in row.flags
+    [(dated, [(row, _)])] = imported(json.dumps([result(test_time="2026-11-29T12:45:25Z")]))
+    assert dated.started_at == "2026-11-29T12:45:25Z"
+    assert words not in dated.note + row.flags

@@ -14,7 +14,7 @@ def add_runs(commands: Commands) -> None:
     runs = commands.add_parser("runs", help=about, description="The runs kept.")
     actions = runs.add_subparsers(title="actions", metavar="ACTION", required=True)
     for name, function, about in (
-        ("list", "list_runs", "all runs, the newest first"),
+        ("list", "list_runs", "all runs, the newest first by their own date"),
         ("show", "show", "one run's rows"),
         ("export", "export", "one run's rows as CSV"),
         ("import", "import_results", "results of llama-bench or llama-batched-bench, in any of their formats, as runs"),
@@ -31,14 +31,19 @@ def add_runs(commands: Commands) -> None:
             action.add_argument("other", metavar="OTHER", help="the run it is compared with: ratios are its over RUN's")
         elif name == "explain":
             action.add_argument(
-                "runs", metavar="RUN", nargs="*", default=["last"], help="names, or last (the default), read together"
+                "runs",
+                metavar="RUN",
+                nargs="*",
+                default=["last"],
+                help="names, or last (the default: what came into the store last), read together",
             )
         elif name == "import":
             _add_import(action)
         elif name == "delete":
             action.add_argument("run", metavar="RUN", help="its name, or last")
         elif name != "list":
-            action.add_argument("run", metavar="RUN", nargs="?", default="last", help="its name, or last (the default)")
+            last = "its name, or last (the default): what came into the store last, measured or imported"
+            action.add_argument("run", metavar="RUN", nargs="?", default="last", help=last)
         if name in ("resume", "delete"):
             action.add_argument(
                 "--take-over",

@@ -12,7 +12,15 @@ from workbench.runs.importers import batched_bench, llama_bench
 from workbench.runs.importers.imported_point import ImportedPoint, Labels
 from workbench.runs.importers.reading import found_in, read_bytes
 from workbench.runs.importers.record import Found, Record, left_out, word
-from workbench.runs.importers.rows import NO_CEILING, SampledRow, batch_row, folded, prefill_decode_row, row_labels
+from workbench.runs.importers.rows import (
+    NO_CEILING,
+    NOT_DATED,
+    SampledRow,
+    batch_row,
+    folded,
+    prefill_decode_row,
+    row_labels,
+)
 from workbench.runs.importers.standing import Standing, is_of
 from workbench.runs.row import BATCH, PREFILL_DECODE
 from workbench.runs.run import Run, RunStatus, new_run_id, now
@@ -217,15 +225,17 @@ def _run(
         rows = [batch_row(about, point, moment) for point in points]
     columns = about.columns
     model = under.model if is_of(under.model, labels) else None
+    began = next((point.started_at for point in points if point.started_at), "")
+    form = f"{labels.tool}, {source['form']}"
     run = Run(
         run_id,
         kind,
-        next((point.started_at for point in points if point.started_at), moment),
+        began or moment,
         columns["model"],
         columns["machine"],
         {**_settings(kind, rows, points, labels, columns), "imported": {**source, "settings": dict(labels.settings)}},
         RunStatus.FINISHED,
-        f"imported from {source['file']} ({labels.tool}, {source['form']}){f'; {differing}' if differing else ''}",
+        "; ".join(filter(None, (f"imported from {source['file']} ({form})", differing, "" if began else NOT_DATED))),
         about_model={} if model is None else about_model(model),
     )
     return run, rows

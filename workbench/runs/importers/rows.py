@@ -19,6 +19,7 @@ DEFAULT_CACHE = "f16"
 """llama.cpp's own."""
 REAL = "real"
 """llama.cpp's tools have no other weights than a file's."""
+NOT_DATED = "the file tells no date, so started is when it was imported"
 NO_CEILING = "no ceiling"
 """Before the reason, among a row's flags."""
 
@@ -210,6 +211,8 @@ def _row(
     said = [f"imported from {point.labels.tool}", *remarks, *about.remarks]
     if about.no_ceiling and not point.problem:
         said.append(f"{NO_CEILING}: {about.no_ceiling}")
+    if not point.started_at:
+        said.append(NOT_DATED)
     if columns.get("bytes_per_step") and not about.no_ceiling:
         basis = Basis.CALIBRATION if about.under.vendor_gb_per_s is None else Basis.VENDOR
         B, rate = about.under.read_gb_per_s, columns.get("decode_tokens_per_s")

@@ -104,8 +104,9 @@ class RunsPane(Vertical):
         run = self.selected
         text = ""
         if run is not None:
+            failed = f" · {run.failed} failed" if run.failed else ""
             sittings = f" · {run.sittings} sittings" if run.sittings > 1 else ""
-            text = f"{run.run_id} · {run.machine}{sittings}\n{self._owner_line(run) or run.note}"
+            text = f"{run.run_id} · {run.machine}{failed}{sittings}\n{self._owner_line(run) or run.note}"
         self.query_one("#run-about", Static).update(text)
         self.post_message(self.KeysChanged())
 
@@ -243,7 +244,8 @@ class RunsPane(Vertical):
             if yes:
                 self._changed(lambda store: store.delete_run(run.run_id), "The run can't be deleted")
 
-        rows = "its row" if run.rows == 1 else f"its {run.rows} rows"
+        count = self._kept[run.run_id].rows
+        rows = "its row" if count == 1 else f"its {count} rows"
         self.app.push_screen(
             ConfirmScreen("Delete this run?", f"{run.run_id}, {run.model}, with {rows}. It can't be brought back."),
             answered,

@@ -116,5 +116,7 @@ class RunTable(DataTable[Text]):
 
 
 def _status(run: ListedRun) -> str:
-    """How the run stands; of one that is complete, that its figures are extrapolated, where they are."""
+    """How the run stands; of one that is complete, how many points failed, or that its figures are extrapolated."""
+    if run.status == RunStatus.FINISHED and run.failed:
+        return f"{run.failed:,} failed"
     return EXTRAPOLATED if run.status == RunStatus.FINISHED and run.figures == EXTRAPOLATED else run.status
