@@ -11,6 +11,8 @@ from textual.geometry import Size
 from textual.widget import Widget
 from textual.widgets import Static
 
+TICK_GAP = 1
+"""Columns between two labels of the x axis, at the least."""
 LABEL_ROOM = 8
 """Columns that the labels of the y axis take."""
 
@@ -205,7 +207,7 @@ class Chart(Widget):
         low = self._y(min(values)) if self._picture.log_y else 0.0
         high = max(self._y(ticks[-1]), self._y(max(values)) * (1.0 if self._picture.log_y else 1.05))
         plotext.ylim(min(low, self._y(ticks[0])), high)  # type: ignore[attr-defined]
-        plotext.xticks(places, [f"{x:,g}" for x in shown])  # type: ignore[attr-defined]
+        plotext.xticks(places, [tick_label(x) for x in shown])  # type: ignore[attr-defined]
         plotext.yticks([self._y(tick) for tick in ticks], [f"{tick:,g}" for tick in ticks])  # type: ignore[attr-defined]
         plotext.xaxes(True, False)  # type: ignore[attr-defined]
         plotext.yaxes(True, False)  # type: ignore[attr-defined]
@@ -236,9 +238,20 @@ def log_ticks(low: float, high: float, count: int) -> list[float]:
 
 
 def fitting_ticks(ticks: Sequence[float], width: int) -> list[float]:
-    """The ticks, or every second, third … of them, the last one among them, whose labels stand apart in `width`."""
-    for every in range(1, len(ticks)):
-        shown = list(ticks)[::-1][::every][::-1]
-        if sum(len(f"{x:,g}") + 2 for x in shown) <= width:
-            return shown
-    return list(ticks)[-1:]
+    """The ticks, or as many as have labels that stand apart in `width`: the last and the first before those between."""
+    outer = (len(tick_label(ticks[0])) + len(tick_label(ticks[-1]))) / 2
+    a_doubling = max(0.0, width - outer - TICK_GAP) / (math.log2(ticks[-1] / ticks[0]) or 1.0)
+    shown: list[float] = []
+    for tick in (ticks[-1], *ticks[:-1]):
+        apart = (
+            abs(math.log2(tick / other)) * a_doubling >= (len(tick_label(tick)) + len(tick_label(other))) / 2 + TICK_GAP
+            for other in shown
+        )
+        if all(apart):
+            shown.append(tick)
+    return sorted(shown)
+
+
+def tick_label(tick: float) -> str:
+    """What stands under a tick."""
+    return f"{tick:,g}"
