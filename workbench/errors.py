@@ -35,16 +35,24 @@ def first_line(error: BaseException) -> str:
 
 MOST_LISTED = 30
 """Names a refusal lists in full; of more, the nearest few."""
+ALIKE = 0.4
+"""How like a name must be to one that is not known, of 1 for the same, to be listed for it."""
 
 
-def unknown_name(kind: str, name: str, known: Iterable[str]) -> str:
-    """A sentence that refuses `name`, offers the nearest known one and lists the rest, or of many the nearest."""
+def unknown_name(kind: str, name: str, known: Iterable[str], lister: str = "") -> str:
+    """A sentence that refuses `name`, offers the nearest known one and lists the rest, or of many those like it.
+
+    `lister` is the command that lists all of them.
+    """
     names = sorted(known)
     asked, lowered = name.lower(), [n.lower() for n in names]
     nearest = get_close_matches(asked, lowered, n=1, cutoff=0.5)
     offer = f" Did you mean {nearest[0]}?" if nearest else ""
-    if len(names) > MOST_LISTED:
-        listed = f"Nearest of the {len(names)} known: {', '.join(get_close_matches(asked, lowered, n=8, cutoff=0))}"
-    else:
+    alike = get_close_matches(asked, lowered, n=8, cutoff=ALIKE)
+    if len(names) <= MOST_LISTED:
         listed = f"Known: {', '.join(names)}"
+    elif alike:
+        listed = f"Nearest of the {len(names)} known: {', '.join(alike)}"
+    else:
+        listed = f"None of the {len(names)} known is like it{f'; {lister} lists them' if lister else ''}"
     return f"There is no {kind} named {name!r}.{offer} {listed}."

@@ -97,6 +97,9 @@ def load(kind: Kind, read: Callable[[Path], T], *folders: Path) -> Loaded[T]:
     return Loaded(by_name, tuple(problems))
 
 
+LISTER = "`workbench presets`"
+
+
 def name_key(name: str) -> str:
     """A name as it is compared: without regard to case, and to spaces around it."""
     return name.strip().casefold()
@@ -110,7 +113,7 @@ def find(what: str, name: str, loaded: Loaded[T], refused: type[WorkbenchError])
     found = loaded.by_name.get(name_key(name))
     if found is None:
         known = [preset.name for preset in loaded.by_name.values()]
-        raise refused(" ".join([unknown_name(what, name, known), *in_short(loaded.problems, name)]))
+        raise refused(" ".join([unknown_name(what, name, known, LISTER), *in_short(loaded.problems, name)]))
     return found
 
 

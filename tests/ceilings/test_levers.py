@@ -47,7 +47,7 @@ def test_every_lever_is_pulled_once() -> None:
     names = [lever.lever for lever in levers(exact("Qwen3-8B"), T, 1, FP16, SPARK)]
     assert len(names) == len(set(names))
     assert sorted(names) == [
-        "4 drafted tokens checked a pass",
+        "4 drafted tokens a pass, 70% accepted (assumed)",
         "batch of 4, all sequences together",
         "cache in q4_0",
         "cache in q8_0",

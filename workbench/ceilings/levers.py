@@ -164,10 +164,10 @@ def _several_tokens_a_pass(here: _Place) -> Lever:
     )
     cost = "; more tokens touch more experts" if model.routed_expert_bytes else ""
     return Lever(
-        f"{d} drafted tokens checked a pass",
+        f"{d} drafted tokens a pass, {a.value:.0%} accepted ({a.origin})",
         rate,
         _factor(rate, here.rate()),
-        f"{expected_tokens(a.value, d):.2f} tokens a pass at {a.value:.0%} accepted (assumed); drafting not counted"
+        f"{expected_tokens(a.value, d):.2f} tokens a pass; drafting not counted"
         f"{cost}",
     )
 

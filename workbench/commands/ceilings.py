@@ -134,8 +134,9 @@ def request_latency(options: argparse.Namespace) -> int:
                 [(name, written(q), q.formula or q.source, q.name) for name, q in figures],
                 left=(0, 2, 3),
             )
-            print()
-            print_records(changes, Format.TABLE)
+            if len(changes) > 1:
+                print()
+                print_records(changes, Format.TABLE)
     return 0
 
 

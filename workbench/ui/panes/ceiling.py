@@ -273,12 +273,7 @@ class CeilingPane(Vertical):
         self._table("experts").show(found.experts, EXPERTS)
         for place in ("#experts-heading", "#experts-table"):
             self.query_one(place).display = bool(found.experts)
-        short = found.shortcut
-        self.query_one("#shortcut", Explained).show(
-            f"file · active / total says {short.shortcut} a token, tensor by tensor it is {short.counted}",
-            "The file-size shortcut",
-            _shortcut_lines(short),
-        )
+        self._show_shortcut(found.shortcut)
         now = written(found.over_batch[0].tokens_per_second_each)
         at = f"{found.batch_context:,} tokens, batch {found.first_batch}"
         self._put("levers-heading", f"levers on {found.chosen.name} at {at}, now {now} tok/s")
@@ -287,6 +282,16 @@ class CeilingPane(Vertical):
         title, picture = growth_picture(found.growth)
         self.query_one("#growth-chart", Chart).show(picture, f"{title}, {found.chosen.name}" if several else title)
         self._show_roof(found.roof)
+
+    def _show_shortcut(self, short: Shortcut) -> None:
+        """Say what the file's size suggests a token reads, where that is not what it reads."""
+        place = self.query_one("#shortcut", Explained)
+        place.display = str(short.shortcut) != str(short.counted)
+        place.show(
+            f"file · active / total says {short.shortcut} a token, tensor by tensor it is {short.counted}",
+            "The file-size shortcut",
+            _shortcut_lines(short),
+        )
 
     def _show_roof(self, roof: Roofline | None) -> None:
         words = self.query_one("#roofline-words", Explained)
