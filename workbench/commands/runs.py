@@ -5,6 +5,7 @@ from dataclasses import asdict
 
 from workbench.gap_output import print_ladder
 from workbench.output import Format, RowTable, json_text, note, print_json, print_records
+from workbench.runs.checks import Verdict
 from workbench.runs.compare import compare
 from workbench.runs.export import csv_text, ladder_csv_text, records, run_csv_text, write_text
 from workbench.runs.labels import figures_words, labels
@@ -12,7 +13,7 @@ from workbench.runs.ladder_record import ladder_record
 from workbench.runs.listed import listed
 from workbench.runs.ownership import can_be_taken_over, owner_words
 from workbench.runs.store import Store
-from workbench.runs.symptoms import SHOWN_APART, explained_rows, failures, symptom_words, symptoms
+from workbench.runs.symptoms import SHOWN_APART, explained_rows, failures, symptom_words, symptoms, untold_words
 
 
 def list_runs(options: argparse.Namespace) -> int:
@@ -112,8 +113,13 @@ def explained(options: argparse.Namespace) -> int:
         return 0
     print_records(lines, Format.TABLE, without=SHOWN_APART)
     for line in lines:
-        print(f"\n{line.symptom}: {line.verdict}")
-        for words in symptom_words(line):
+        if line.verdict != Verdict.UNKNOWN:
+            print(f"\n{line.symptom}: {line.verdict}")
+            for words in symptom_words(line):
+                print(f"  {words}")
+    if untold := list(untold_words(lines)):
+        print(f"\n{Verdict.UNKNOWN}:")
+        for words in untold:
             print(f"  {words}")
     return 0
 

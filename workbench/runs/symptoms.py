@@ -4,7 +4,7 @@ The symptoms, their phases and what acts on each are those of the lesson "Infere
 Bandwidth Rules", its tables of symptoms, of the limits of batching and of what lies between ceiling and measurement.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -56,8 +56,8 @@ class Phase(StrEnum):
 class Symptom:
     """One line of the tables: what is seen, in which phase, what contributes to it, and what acts on it.
 
-    `check` decides it by a figure, at `threshold` times. Where its figure is none, as of a limit that is named by its
-    rows, that stands for nothing.
+    `check` decides it by a figure, at `threshold` times: present from there on, or below it of what stays `flat`. Where
+    its figure is none, as of a limit that is named by its rows, that stands for nothing.
     """
 
     name: str
@@ -66,6 +66,7 @@ class Symptom:
     causes: tuple[str, ...]
     acts: tuple[str, ...]
     check: Check
+    flat: bool = False
 
 
 @dataclass(frozen=True)
@@ -79,14 +80,15 @@ class SymptomLine:
     low: float | None = headed("from")
     high: float | None = headed("to")
     threshold: float | None = headed("decided at")
+    present_at: str | None = headed("present at")
     why: str = headed("why")
     causes: str = headed("contributes")
     acts: str = headed("acts on it")
     would_tell: str = headed("would tell")
 
 
-SHOWN_APART = ("why", "causes", "acts", "would_tell")
-"""The fields of a line that are sentences, and stand under a table rather than in it."""
+SHOWN_APART = ("threshold", "why", "causes", "acts", "would_tell")
+"""The fields of a line that are sentences, and stand under a table rather than in it, and what `present_at` says."""
 ALIKE_BUT_THREADS = ("model", "weights", "quantisation", "dtype", "engine", "device", "machine")
 ALIKE = (*ALIKE_BUT_THREADS, "threads")
 """What rows that are read together must have in common."""
@@ -148,6 +150,17 @@ def symptom_words(line: SymptomLine) -> tuple[str, ...]:
     return tuple(said)
 
 
+def untold_words(lines: Iterable[SymptomLine]) -> Iterator[str]:
+    """The symptoms that can't be told, a line each, and under those that one thing would tell what that is."""
+    by_telling: dict[str, list[SymptomLine]] = {}
+    for line in lines:
+        if line.verdict == Verdict.UNKNOWN:
+            by_telling.setdefault(line.would_tell, []).append(line)
+    for would_tell, each in by_telling.items():
+        yield from (f"{line.symptom}: {line.why}" for line in each)
+        yield f"  would tell{f' these {len(each)}' if len(each) > 1 else ''}: {would_tell}"
+
+
 def _line(symptom: Symptom, found: Found) -> SymptomLine:
     return SymptomLine(
         symptom=symptom.name,
@@ -157,6 +170,7 @@ def _line(symptom: Symptom, found: Found) -> SymptomLine:
         low=None if found.interval is None else max(0.0, found.interval.low),
         high=None if found.interval is None else found.interval.high,
         threshold=None if found.times is None else symptom.threshold,
+        present_at=None if found.times is None else f"{'<' if symptom.flat else '≥'} {symptom.threshold:.3g}",
         why=found.why,
         causes="; ".join(symptom.causes),
         acts="; ".join(symptom.acts),
@@ -189,6 +203,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         ("one fetch of all weights, however few the tokens",),
         ("fewer bytes of weights", "more bandwidth", "several short prompts in one pass"),
         fetch_bound,
+        flat=True,
     ),
     Symptom(
         "long prompts take more than in proportion",
@@ -209,6 +224,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
             "several drafted tokens checked in one pass",
         ),
         same_at_any_context,
+        flat=True,
     ),
     Symptom(
         "later tokens slow down as the context grows",

@@ -7,7 +7,7 @@ from workbench.quantity import Quantity, explain
 from workbench.runs.checks import Verdict
 from workbench.runs.labels import labels
 from workbench.runs.row import Row
-from workbench.runs.symptoms import SymptomLine, failures, symptom_words, symptoms
+from workbench.runs.symptoms import SymptomLine, failures, symptom_words, symptoms, untold_words
 from workbench.ui.widgets.explanation import TextScreen
 
 
@@ -28,12 +28,14 @@ def perturbation_screen(rows: Sequence[Row]) -> TextScreen:
 
 
 def _symptom_lines(found: Sequence[SymptomLine]) -> Iterator[str]:
-    for line in found:
+    for line in (line for line in found if line.verdict != Verdict.UNKNOWN):
         yield f"{line.verdict.upper()} · {line.symptom} · {line.phase}"
         yield from (f"  {words}" for words in symptom_words(line))
         if line.verdict == Verdict.PRESENT:
             yield from _figure_lines((line.times,))
         yield ""
+    if untold := list(untold_words(found)):
+        yield from (Verdict.UNKNOWN.upper(), *(f"  {line}" for line in untold))
 
 
 def _figure_lines(figures: Sequence[Quantity | None]) -> Iterator[str]:
