@@ -84,6 +84,12 @@ def test_a_point_of_another_context_and_one_that_failed_are_not_matched_and_said
     assert len(compared.unmatched) == 3
 
 
+def test_points_of_one_reason_are_named_together() -> None:
+    compared = compare(ONE, [measured(n, 20.0, 40.0) for n in (1, 16, 64)], TWO, [measured(64, 20.0, 40.0)])
+    why = "the other has no point of that prompt, context and batch"
+    assert compared.unmatched == (f"one, prompt 1; prompt 16: {why}",)
+
+
 def test_batches_are_matched_by_context_and_batch() -> None:
     def step(batch: int, rate: float) -> SampledRow:
         row = a_row(kind=BATCH, prompt_tokens=8, context_tokens=12, batch=batch, total_tokens_per_s=rate)

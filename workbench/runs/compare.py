@@ -284,9 +284,13 @@ def _ratio(figure: Quantity | None, other: Quantity | None) -> Quantity | None:
 
 
 def _unmatched(run_id: str, rows: Iterable[Row], others: dict[_Key, SampledRow]) -> Iterator[str]:
+    """Why points of a run are not compared, each reason once with those it holds for."""
+    points: dict[str, list[str]] = {}
     for row in rows:
         point = ", ".join(f"{column_of(name, row.kind).heading} {cell(row, name)}" for name in POINT_COLUMNS[row.kind])
         if not _has_figures(row):
-            yield f"{run_id}, {point}: {row.status}"
+            points.setdefault(row.status, []).append(point)
         elif _key(row) not in others:
-            yield f"{run_id}, {point}: the other has no point of that prompt, context and batch"
+            points.setdefault("the other has no point of that prompt, context and batch", []).append(point)
+    for why, each in points.items():
+        yield f"{run_id}, {'; '.join(each)}: {why}"
