@@ -66,7 +66,7 @@ def test_the_real_gguf_is_swept_dequantised_and_labelled_so() -> None:
     swept = workbench("sweep", smollm2_gguf(), *SHORT)
     assert swept.returncode == 0, swept.stderr
     assert "Converting" not in swept.stderr
-    assert re.search(r"^ +1 .*bytes$", swept.stdout, re.MULTILINE)
+    assert re.search(r"^ +1 .* bytes ", swept.stdout, re.MULTILINE)
     exported = workbench("runs", "export")
     lines = list(csv.DictReader(io.StringIO(exported.stdout)))
     assert {line["quantisation"] for line in lines} == {"Q4_1, dequantised"}

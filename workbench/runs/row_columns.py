@@ -12,13 +12,13 @@ SWEEP_TABLE: tuple[str, ...] = (
     "predicted_ttft_ms",
     "prompt_tokens_per_s",
     "prefill_gflop_per_s",
+    "bound_by",
     "tpot_ms",
     "predicted_tpot_ms",
     "decode_tokens_per_s",
     "ceiling_share",
-    "bound_by",
 )
-"""The columns of the prefill/decode table, on screen and on the command line."""
+"""The columns of the prefill/decode table, on screen and on the command line: those of the prefill first."""
 
 BATCH_TABLE: tuple[str, ...] = (
     "prompt_tokens",
@@ -37,11 +37,11 @@ GAP_TABLE: tuple[str, ...] = (
     "prompt_tokens",
     "batch",
     "ttft_ms",
+    "bound_by",
     "tpot_ms",
     "tpot_median_ms",
     "bytes_per_step",
     "ceiling_share",
-    "bound_by",
 )
 """The columns of the pass that was taken apart, on the command line."""
 
