@@ -38,6 +38,13 @@ def test_before_its_first_row_a_run_is_listed_with_what_was_asked_of_transformer
     assert [(line.dtype, line.device) for line in lines] == [("float32", "auto")] * 2 + [(None, None)] * 2
 
 
+def test_a_run_of_weights_held_as_stored_is_listed_with_how_they_are_stored() -> None:
+    with Store() as store:
+        store.add_run(SWEEP)
+        store.add_row(a_row(run_id="a", dtype="f16 cache", quantisation="Q4_K_M", engine="llama.cpp"), Samples())
+        assert listed(store.run("a")).dtype == "Q4_K_M"
+
+
 def test_a_run_of_slices_is_listed_as_extrapolated() -> None:
     sliced = replace(SWEEP, run_id="c", settings={"prompts": [1], "layers": 4})
     assert [listed(run).figures for run in (SWEEP, sliced)] == ["measured", "extrapolated"]

@@ -227,7 +227,9 @@ class Store(Database):
             found = self.connection.execute(
                 "SELECT runs.*, row_count, failed, device, dtype, best_tokens_per_s, last_row_at FROM runs LEFT JOIN"
                 " (SELECT run_id, COUNT(*) AS row_count, SUM(status <> 'ok') AS failed, MIN(device) AS device,"
-                " MIN(dtype) AS dtype, MAX(CASE status WHEN 'ok' THEN total_tokens_per_s END) AS best_tokens_per_s,"
+                # Other engines name the type of their cache there: their weights are held as they are stored.
+                " MIN(CASE WHEN dtype LIKE '% cache' THEN quantisation ELSE dtype END) AS dtype,"
+                " MAX(CASE status WHEN 'ok' THEN total_tokens_per_s END) AS best_tokens_per_s,"
                 " MAX(started_at) AS last_row_at FROM rows"
                 " GROUP BY run_id) USING (run_id)"
                 " ORDER BY runs.started_at DESC, runs.rowid DESC"
