@@ -146,3 +146,9 @@ def test_of_many_names_only_the_nearest_are_listed() -> None:
         find("cart", "cart 42", loaded, SettingsError)
     assert "Did you mean cart-42? Nearest of the 100 known: cart-42," in str(caught.value)
     assert len(str(caught.value)) < 200
+
+
+def test_a_name_like_none_of_many_is_not_answered_with_others() -> None:
+    loaded = Loaded({f"cart-{n}": Cart(f"cart-{n}") for n in range(100)}, ())
+    with pytest.raises(SettingsError, match=r"None of the 100 known is like it; `workbench presets` lists them\."):
+        find("cart", "xyz", loaded, SettingsError)

@@ -352,6 +352,10 @@ def test_the_request_of_the_text(workbench: Workbench) -> None:
     assert ended.line("7,500 prompt tokens cached")[1:4] == ["750 ms", "45.1", "18.8 s"]
 
 
+def test_without_a_change_asked_there_is_no_table_of_changes(workbench: Workbench) -> None:
+    assert "change" not in workbench("latency", *REQUEST).out
+
+
 def test_latency_has_the_keys_scripts_rely_on(workbench: Workbench) -> None:
     found = workbench("latency", *REQUEST, "--cached-prefix", "7500", "--format", "json").json
     assert [key for key in found if key in LATENCY_KEYS] == LATENCY_KEYS

@@ -176,12 +176,19 @@ async def test_down_leads_from_table_to_table_and_into_the_charts_words() -> Non
         await pilot.press(*["down"] * 4)
         assert table(app, "batch").has_focus
         await pilot.press(*["down"] * 4)
-        assert app.focused is not None
-        assert app.focused.id == "shortcut"
-        await pilot.press("down")
         assert table(app, "levers").has_focus
         await pilot.press("up")
-        assert app.focused.id == "shortcut"
+        assert table(app, "batch").has_focus
+
+
+async def test_the_shortcut_is_told_of_models_where_it_is_wrong() -> None:
+    app = on_track("S")
+    async with app.run_test(size=SIZES[0]) as pilot:
+        await opened(pilot, app)
+        assert not app.screen.query_one("#shortcut").display
+        entry(app, "models").value = "qwen3-8b"
+        await until(pilot, lambda: app.screen.query_one("#shortcut").display)
+        assert "tensor by tensor it is" in shown(app, "#shortcut")
 
 
 async def test_charts_are_drawn_in_either_set_of_characters() -> None:
