@@ -36,10 +36,12 @@ def cell_explanation(row: Row, name: str, more: Sequence[str] = ()) -> TextScree
     """What `enter` on a cell shows: the figure, what its column means, its formula and inputs, `more`, its labels."""
     column = column_of_row(row, name)
     figure = quantity(row, name)
-    lines = [column.meaning[:1].upper() + column.meaning[1:] + ".", ""]
+    lines: list[str] = []
     if figure is not None:
+        # Its name is what the column means.
         lines += explain(figure)
     else:
+        lines += [column.meaning[:1].upper() + column.meaning[1:] + ".", ""]
         lines.append(f"{column.heading}: {cell(row, name) or 'not measured'}")
         if column.formula:
             lines.append(f"from {column.formula}")
