@@ -67,7 +67,7 @@ def predicted_end(heading: str, phase: str, end: str) -> Any:
 def foretold(phase: str) -> Mapping[str, Any]:
     """What of a prediction is otherwise where it rests on timed operations."""
     return {
-        "meaning": f"the {phase} predicted before measuring, and the interval that was to hold 80 % of measurements",
+        "meaning": f"the {phase} predicted before measuring",
         "formula": "Σ calls · seconds over its operations",
         "inputs": (f"predicted_{phase.lower()}_low_ms", f"predicted_{phase.lower()}_high_ms"),
     }

@@ -19,8 +19,9 @@ _SIX_LABELS = ("model", "quantisation", "dtype", "engine", "machine")
 class Row:
     """One point of a run, under its six labels: model, quantisation or dtype, context, batch, engine, machine.
 
-    None is "not measured"; zero is zero. `ttft_ms` and `tpot_ms` are the best of the repeats, their
-    medians stand beside them. In a batch sweep the repeats are its steps, and rates are of the median step, `step_ms`.
+    None is "not measured"; zero is zero, but a failed point's prompt that nobody told. `ttft_ms` and `tpot_ms` are the
+    best of the repeats, their medians stand beside them. In a batch sweep the repeats are its steps, and rates are of
+    the median step, `step_ms`.
     Raises ValueError where a label is empty.
     """
 
@@ -41,7 +42,7 @@ class Row:
     prompt_tokens: int = field(
         metadata=described(
             "prompt",
-            "tokens of the prompt; 0 in a failed row that doesn't tell them",
+            "tokens of the prompt",
             unit=Unit.TOKENS,
             symbol="n",
             in_batch={"heading": "context", "meaning": "tokens each sequence holds before the steps, their mean"},
