@@ -370,9 +370,12 @@ async def test_levers_are_proposed_with_their_prediction_and_t_tries_one(size: t
         assert after.keys() == proposed.keys()
         assert after[name][0] == proposed[name][0]
         assert "–" not in after[name]
-        assert table(app).has_focus
-        assert table(app).region.height > 10
-        await pilot.press("t", "escape")
+        # What it came to is in sight, also where the levers stand in the ladder's place.
+        assert levers.has_focus
+        assert levers.region.height > 0
+        assert levers.lever == name
+        assert f"{name} saved " in shown(app, "#gap-progress")
+        await pilot.press("escape")
         await pilot.pause()
         assert table(app).has_focus
         assert table(app).region.height > 10

@@ -79,7 +79,7 @@ class LeverLine:
         "told": ("measured_ms", "low_ms", "high_ms"),
     }
     name: str = headed("lever")
-    predicted_ms: Quantity | None = headed("predicted")
+    predicted_ms: Quantity | None = headed("should save")
     measured_ms: Quantity | None = headed("saved ms")
     told: str | None = headed("95 % interval")
     low_ms: Quantity | None = headed("from")

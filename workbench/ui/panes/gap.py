@@ -82,6 +82,7 @@ class GapPane(Vertical):
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
         self.live: LiveRun | None = None
+        self._awaits_levers = False
 
     def compose(self) -> ComposeResult:
         """Everything the pane ever shows; it is filled by `show`."""
@@ -121,6 +122,7 @@ class GapPane(Vertical):
         """Show the run as it stands."""
         if live is not self.live:
             self.live = live
+            self._awaits_levers = not live.over and _tries_levers(live)
             self._take_fields(live)
         ladder = live.ladder
         self.query_one("#gap-progress", Static).update(_progress(live, self.size.width - 2), layout=False)
@@ -133,6 +135,20 @@ class GapPane(Vertical):
         fastest = None if ladder is None else ladder.fastest
         self._put("fastest", () if fastest is None else (fastest_words(fastest),))
         self._tell_evidence()
+        if self._awaits_levers and live.over:
+            self._awaits_levers = False
+            self._show_levers()
+
+    def _show_levers(self) -> None:
+        """Show what trying levers came to, where the pane is in sight."""
+        ladder, levers = self.query_one(LadderTable), self.query_one(LeverTable)
+        if ladder.has_focus and levers.selected is not None:
+            self._put_levers_first()
+
+    def _put_levers_first(self) -> None:
+        """Give the levers the keys, and in a narrow terminal the ladder's place."""
+        self.add_class("-levers")
+        self.query_one(LeverTable).focus()
 
     def _take_fields(self, live: LiveRun) -> None:
         """Have the fields name the pass shown, so that r takes the same one apart again."""
@@ -183,9 +199,7 @@ class GapPane(Vertical):
         if settings is None or table.selected is None:
             self._say("There is no lever to try", "Levers are proposed once a ladder is complete; r measures one.")
         elif not table.has_focus:
-            # In a narrow terminal they stand in the ladder's place.
-            self.add_class("-levers")
-            table.focus()
+            self._put_levers_first()
         elif table.lever:
             self.remove_class("-levers")
             self.post_message(self.Asked(replace(settings, levers=(table.lever,)), self.live))
@@ -273,6 +287,23 @@ def _other_suspects(ladder: Ladder) -> Iterator[str]:
         yield from (f"or: {suspect.what} ({suspect.check})" for suspect in suspects(ladder)[1:])
 
 
+def _tries_levers(live: LiveRun) -> bool:
+    settings = live.settings
+    return isinstance(settings, GapSettings) and bool(settings.levers or settings.fastest_within)
+
+
+def _tried_words(live: LiveRun) -> str:
+    """What a run that tried levers found of each, while the ladder it shows is that of a run before."""
+    if live.ladder is None or not live.over or not isinstance(live.settings, GapSettings):
+        return ""
+    tried = (lever for lever in live.ladder.levers if lever.name in live.settings.levers)
+    return ", ".join(
+        f"{lever.name} saved {milliseconds(lever.measured_saving_s)} ms"
+        for lever in tried
+        if lever.measured_saving_s is not None
+    )
+
+
 def _pass_words(ladder: Ladder) -> str:
     of = f"prefill of {ladder.tokens:,} tokens" if ladder.phase == PREFILL else f"step at context {ladder.tokens:,}"
     return f"{of}, batch {ladder.batch:,}"
@@ -285,7 +316,7 @@ def _progress(live: LiveRun, width: int) -> str:
     ladder, run = live.ladder, live.run
     other = ladder is not None and run is not None and ladder.run_id not in ("", run.run_id)
     whose = f"ladder of {ladder.run_id}" if ladder is not None and other else ""
-    for more in filter(None, (passes, whose, live.finished.memory if live.finished else "")):
+    for more in filter(None, (_tried_words(live), passes, whose, live.finished.memory if live.finished else "")):
         if len(f"{line} · {more}") <= width:
             line = f"{line} · {more}"
     return line

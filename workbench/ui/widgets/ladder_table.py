@@ -1,8 +1,10 @@
 """The ladder on screen: its rungs under each other with their bars, times, intervals and shares."""
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 from rich.text import Text
+from textual.binding import Binding, BindingType
 
 from workbench.experiments.gap.ladder import FRAMEWORK
 from workbench.experiments.gap.parts import Part
@@ -33,6 +35,11 @@ LEAST_BAR = 8
 
 class LadderTable(TellingTable):
     """A line for the ceiling, each rung, the remainder and the measured time; arrows move, enter selects a line."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("home", "scroll_top", show=False),
+        Binding("end", "scroll_bottom", show=False),
+    ]
 
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id, cell_padding=0, cursor_type="row", cursor_foreground_priority="renderable")
