@@ -31,7 +31,7 @@ from workbench.experiments.plan import LoadPlan
 from workbench.experiments.settings import GapSettings, Weights
 from workbench.experiments.window import TimedWindow
 from workbench.runner import CancelToken
-from workbench.runs.ladder import OTHER_LOAD, Ladder
+from workbench.runs.ladder import BELOW_QUIET, OTHER_LOAD, Ladder
 
 DELAY_S = 0.010
 BAR = 0.20
@@ -141,7 +141,7 @@ PLANTS = (
     Plant("linear layers run twice", (Part.WEIGHTS,), linears_twice),
     Plant("the cache copied once more", (Part.CACHE,), cache_copied_again, least_context=2048),
     Plant("attention run twice", (Part.ATTENTION,), attention_twice, least_context=2048),
-    Plant("a neighbour that reads memory", (OTHER_LOAD,), neighbour),
+    Plant("a neighbour that reads memory", (OTHER_LOAD, BELOW_QUIET), neighbour),
     Plant("one thread", (Part.WEIGHTS, Part.HEAD), nothing, threads=1),
 )
 

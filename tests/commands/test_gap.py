@@ -9,7 +9,7 @@ from tests.fakes import FAKE_PARTS_S, fake_load
 from workbench.experiments.gap import gap as gap_experiment
 from workbench.experiments.gap import ladder as ladder_arithmetic
 from workbench.experiments.gap.parts import Part
-from workbench.runs.ladder import BELOW_VENDOR, OTHER_LOAD, SPLIT_MEMORY
+from workbench.runs.ladder import BELOW_QUIET, BELOW_VENDOR, OTHER_LOAD, SPLIT_MEMORY
 from workbench.runs.store import Store
 
 GAP = ("gap", "smollm2-135m", "--seconds", "0.001", "--device", "cpu")
@@ -34,6 +34,7 @@ def test_the_table_has_every_rung_between_ceiling_and_measured_time_and_the_verd
         ladder_arithmetic.FRAMEWORK,
         Part.SAMPLING,
         OTHER_LOAD,
+        BELOW_QUIET,
         "remainder",
         "measured",
     ]

@@ -112,7 +112,7 @@ async def test_nothing_is_clipped(size: tuple[int, int], same: bool) -> None:
     async with app.run_test(size=size) as pilot:
         await run(pilot, app)
         assert table(app).virtual_size.width <= table(app).size.width
-        assert len(lines(app)) == 11
+        assert len(lines(app)) == 12
         # A note may take a line or two of the ladder's, which scrolls then.
         hidden = table(app).virtual_size.height - table(app).size.height
         assert hidden <= (0 if same or size[0] >= 120 else 2)
@@ -210,7 +210,7 @@ async def test_x_keeps_the_ladder_as_far_as_it_came() -> None:
     async with app.run_test(size=SIZES[0]) as pilot:
         await run(pilot, app)
         assert shown(app, "#gap-progress").startswith("interrupted · stopped before the ladder was complete")
-        assert len(lines(app)) == 11
+        assert len(lines(app)) == 12
         with Store() as store:
             kept = store.run("last")
             ladder = store.ladder(kept.run_id)
@@ -301,7 +301,7 @@ async def test_a_kept_ladder_opens_in_its_pane_and_is_not_resumed(size: tuple[in
         await pilot.press("escape", "enter")
         await pilot.pause()
         assert app.query_one("#gap").display
-        assert len(lines(app)) == 11
+        assert len(lines(app)) == 12
         assert shown(app, "#gap-progress").startswith("interrupted")
 
 

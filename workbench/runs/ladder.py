@@ -11,6 +11,7 @@ DECODE, PREFILL = "decode", "prefill"
 BELOW_VENDOR = "rates below the vendor's figures"
 SPLIT_MEMORY = "split memory"
 OTHER_LOAD = "other load on the machine"
+BELOW_QUIET = "rates lower than when quiet"
 REMAINDER = "remainder"
 
 

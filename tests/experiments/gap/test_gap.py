@@ -8,7 +8,7 @@ import pytest
 
 from tests.fake_grid import a_calibration, a_cell
 from tests.fakes import FAKE_PARTS_S, READ_RATE, FakeModel, FakePass, fake_load
-from workbench.engines.engine import PointError
+from workbench.engines.engine import BoxRates, PointError
 from workbench.errors import SettingsError
 from workbench.experiments.events import (
     Event,
@@ -31,7 +31,7 @@ from workbench.experiments.settings import GapSettings
 from workbench.experiments.window import TimedWindow
 from workbench.hardware.machine import this_machine
 from workbench.runner import CancelToken, drive
-from workbench.runs.ladder import BELOW_VENDOR, OTHER_LOAD, Ladder
+from workbench.runs.ladder import BELOW_QUIET, BELOW_VENDOR, Ladder
 from workbench.runs.run import RunStatus
 from workbench.runs.store import Store
 
@@ -181,7 +181,24 @@ def test_the_ceiling_is_the_bytes_at_the_best_rate_known_and_all_add_up() -> Non
     assert ladder.notes == ()
 
 
-def test_a_probe_that_found_a_quieter_box_sets_the_ceiling_and_the_rest_is_other_load() -> None:
+def test_a_ladder_is_the_same_quantity_while_it_is_measured_and_when_it_is_finished(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    calls = iter((1.0, 1.5))
+    rates = FakeModel.box_rates
+
+    def faster_at_the_end(self: FakeModel) -> BoxRates:
+        found, times = rates(self), next(calls)
+        return replace(found, read=replace(found.read, value=found.read.value * times))
+
+    monkeypatch.setattr(FakeModel, "box_rates", faster_at_the_end)
+    *_, live, finished = ladders(events())
+    assert next(calls, None) is None
+    assert finished.ceiling.value == live.ceiling.value
+    assert [rung.time.value for rung in finished.rungs] == [rung.time.value for rung in live.rungs]
+
+
+def test_a_probe_that_found_a_quieter_box_sets_the_ceiling_and_the_rest_is_below_it() -> None:
     usual = ladders(events())[-1]
     with Store() as store:
         store.add_calibration(
@@ -189,7 +206,7 @@ def test_a_probe_that_found_a_quieter_box_sets_the_ceiling_and_the_rest_is_other
         )
     quiet = ladders(events())[-1]
     assert quiet.ceiling.value == pytest.approx(usual.ceiling.value / 2)
-    other = next(rung for rung in quiet.rungs if rung.name == OTHER_LOAD)
+    other = next(rung for rung in quiet.rungs if rung.name == BELOW_QUIET)
     assert other.time.value == pytest.approx(usual.ceiling.value / 2)
 
 

@@ -9,9 +9,18 @@ from tests.fakes import FAKE_PARTS_S, FakePass
 from workbench.experiments.gap.floors import SlowMemory, Work, floor
 from workbench.experiments.gap.ladder import FRAMEWORK, Rates, Round, ladder
 from workbench.experiments.gap.parts import InPlace, Part, Sample
-from workbench.experiments.gap.verdict import Kind, kinds, largest, suspects, verdict
+from workbench.experiments.gap.verdict import (
+    MORE_POINTS,
+    MORE_ROUNDS,
+    Kind,
+    kinds,
+    largest,
+    suspects,
+    verdict,
+    would_tell,
+)
 from workbench.quantity import Origin, Quantity, Unit, explain
-from workbench.runs.ladder import BELOW_VENDOR, DECODE, OTHER_LOAD, SPLIT_MEMORY, Ladder, Rung
+from workbench.runs.ladder import BELOW_QUIET, BELOW_VENDOR, DECODE, OTHER_LOAD, SPLIT_MEMORY, Ladder, Rung
 
 B, C = 20e9, 1e12
 WORK: Mapping[Part, Work] = {
@@ -67,6 +76,7 @@ def test_each_part_is_what_it_takes_above_its_floor() -> None:
         FRAMEWORK: pytest.approx(0.020),
         Part.SAMPLING: pytest.approx(0.001),
         OTHER_LOAD: pytest.approx(0.0),
+        BELOW_QUIET: pytest.approx(0.0),
         "remainder": pytest.approx(0.0),
     }
 
@@ -111,12 +121,33 @@ def test_a_wait_for_cores_is_other_load_and_in_no_part() -> None:
     assert list(grown.values()) == pytest.approx([0.0] * len(grown), abs=1e-9)
 
 
-def test_a_neighbour_that_takes_bandwidth_is_other_load() -> None:
+def test_a_neighbour_that_takes_bandwidth_lowers_the_rates_and_is_no_wait_for_cores() -> None:
     slower = {part: s * (2 if part in WORK else 1) for part, s in FAKE_PARTS_S.items()}
     before, after = rungs(found(PLAIN)), rungs(found(FakePass(slower, 0.020), read=B / 2))
-    assert after[OTHER_LOAD].time.value == pytest.approx(0.125)
+    assert after[BELOW_QUIET].time.value == pytest.approx(0.125)
+    assert after[OTHER_LOAD].time.value == pytest.approx(0.0)
     # What the kernels are slower than memory by has doubled as well: they read through the same bus.
     assert after[Part.WEIGHTS].time.value == pytest.approx(2 * before[Part.WEIGHTS].time.value)
+
+
+def test_rates_that_lie_within_their_own_spread_of_the_quiet_box_are_not_resolved() -> None:
+    reads = [0.90, 0.97, 1.0, 0.93, 0.95, 0.91, 0.98, 0.94]
+    rounds = [one_round(PLAIN, narrow_s=0.020, read=share * B) for share in reads]
+    near = rungs(ladder(DECODE, 16, 1, WORK, rounds, RATES))[BELOW_QUIET]
+    assert near.time.value == pytest.approx(0.125 * (1 / 0.945 - 1))
+    assert not near.resolved
+    far = rungs(ladder(DECODE, 16, 1, WORK, rounds, replace(RATES, quiet_read=rate(2 * B))))[BELOW_QUIET]
+    assert far.resolved
+    assert far.high_s - far.low_s > 0.01 * far.time.value
+
+
+def test_the_bs_of_a_ladder_have_names_of_their_own() -> None:
+    quiet = replace(RATES, quiet_read=replace(rate(2 * B), symbol="B_quiet"))
+    of = found(PLAIN, quiet)
+    assert "/ B_quiet" in of.ceiling.formula
+    lines = "\n".join(explain(rungs(of)[Part.WEIGHTS].time))
+    assert "bytes / B_run" in lines
+    assert "B_run median rate of this run's rounds = 20.0 GB/s" in lines
 
 
 def test_rates_below_the_vendors_are_a_rung_of_their_own() -> None:
@@ -244,3 +275,32 @@ def test_the_verdict_names_a_second_cause_where_the_intervals_leave_open_which_i
     assert f"can't tell what cost most: {most.name}, " in said
     assert f" or {second.name}, " in said
     assert f"({wide.low_s * 1e3:,.1f} to {wide.high_s * 1e3:,.1f})" in said
+    assert f"the cheapest that would tell: {MORE_ROUNDS}" in said
+
+
+def test_what_would_tell_two_causes_apart_moves_one_of_them_alone() -> None:
+    def a_rung(name: str, *ways: float) -> Rung:
+        inputs = tuple(Quantity(f"way {way}", way, Unit.SECONDS, Origin.MEASURED) for way in ways)
+        time = Quantity(name, max(ways), Unit.SECONDS, Origin.MEASURED, inputs=inputs)
+        return Rung(name, time, min(ways), max(ways), "")
+
+    def told(*of: Rung) -> str:
+        return would_tell(replace(found(PLAIN), rungs=of))
+
+    framework, norms = a_rung(FRAMEWORK, 0.00245, 0.00574, 0.00276), a_rung(Part.ELEMENTWISE, 0.003, 0.0056, 0.004)
+    assert "eight times the batch" in told(framework, norms)
+    assert "preallocated-cache" in told(framework, a_rung(Part.CACHE, 0.003, 0.005))
+    assert "half the context" in told(a_rung(Part.ATTENTION, 0.003, 0.006), norms)
+    assert "smaller dtype" in told(a_rung(Part.WEIGHTS, 0.003, 0.006), framework)
+    assert "nothing else runs" in told(a_rung(OTHER_LOAD, 0.004), norms)
+    assert told(framework) == ""
+    assert would_tell(replace(found(PLAIN), rungs=(framework, norms), rounds=0)) == MORE_POINTS
+
+
+def test_of_the_framework_the_time_in_place_stands_and_its_evidence_says_why() -> None:
+    of = one_round(PLAIN, narrow_s=0.002)
+    short = InPlace(Sample(0.0055), dict.fromkeys(Part, 0.0))
+    apart = replace(of, empty=Sample(0.0025), short_in_place=short)
+    rung = rungs(ladder(DECODE, 16, 1, WORK, [apart] * 5, RATES))[FRAMEWORK]
+    assert rung.time.value == pytest.approx(0.0055)
+    assert "stands rather than the middle one: run without the kernels" in rung.evidence

@@ -5,7 +5,7 @@ import pytest
 from tests.runs.row_ladder.planted import CONTEXTS, FIXED_S, B, K, W, a_step, adds_up, seconds
 from workbench.ceilings.split import slow_share
 from workbench.quantity import Origin, Quantity, Unit, explain
-from workbench.runs.ladder import BELOW_VENDOR, OTHER_LOAD, SPLIT_MEMORY
+from workbench.runs.ladder import BELOW_QUIET, BELOW_VENDOR, SPLIT_MEMORY
 from workbench.runs.row_ladder.ladder import row_ladder
 from workbench.runs.row_ladder.points import Asked
 from workbench.runs.row_ladder.rates import VendorRates
@@ -21,7 +21,7 @@ def test_the_vendor_s_rung_the_minute_s_load_and_a_second_memory_have_rungs_of_t
     found = seconds(ladder)
     assert ladder.ceiling.value == pytest.approx(moved / 48e9)
     assert found[BELOW_VENDOR] == pytest.approx(moved / B - moved / 48e9)
-    assert found[OTHER_LOAD] == pytest.approx(moved / 12e9 - moved / B)
+    assert found[BELOW_QUIET] == pytest.approx(moved / 12e9 - moved / B)
     assert found[FIXED] == pytest.approx(FIXED_S, rel=1e-6)
     assert adds_up(ladder)
     split = [a_step(t, extra_s=0.25 * (W + K * t) * (1 / 4e9 - 1 / B)) for t in CONTEXTS]

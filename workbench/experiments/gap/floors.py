@@ -8,6 +8,9 @@ from workbench.experiments.gap.parts import Part
 from workbench.models.model import DTYPE_BYTES, Model
 from workbench.quantity import Origin, Quantity, Unit, arithmetic
 
+B_RUN = "B_run"
+"""The symbol of the B that parts are held against: the median of those read in the rounds of the run."""
+
 
 @dataclass(frozen=True)
 class Work:
@@ -91,15 +94,18 @@ class Floor:
             fast_bytes = self.work[part].bytes - slow_bytes
             W_fast = arithmetic("bytes read from the fast memory", fast_bytes, Unit.BYTES, "W_fast")
             W_slow = arithmetic("bytes read from the slower memory", slow_bytes, Unit.BYTES, "W_slow")
-            name = "rate of the box during this run"
+            name = "median rate of this run's rounds"
             B_fast = Quantity(name, self.rate, Unit.BYTES_PER_SECOND, Origin.MEASURED, "B_fast")
             return split.seconds(W_fast, B_fast, W_slow, self.B_slow, name="its floor", symbol="floor")
         unit, per_second = (Unit.FLOP, Unit.FLOP_PER_SECOND) if self.by_maths else (Unit.BYTES, Unit.BYTES_PER_SECOND)
         what, symbol, formula = (
-            ("operations it must do", "C", "F / C") if self.by_maths else ("bytes it must read", "B", "bytes / B")
+            ("operations it must do", "C", "F / C")
+            if self.by_maths
+            else ("bytes it must read", B_RUN, f"bytes / {B_RUN}")
         )
         amount = arithmetic(what, seconds * self.rate, unit)
-        rate = Quantity("rate of the box during this run", self.rate, per_second, Origin.MEASURED, symbol)
+        whose = "median rate of this run" if self.by_maths else "median rate of this run's rounds"
+        rate = Quantity(whose, self.rate, per_second, Origin.MEASURED, symbol)
         return arithmetic("its floor", seconds, Unit.SECONDS, "floor", formula, (amount, rate))
 
 
@@ -126,5 +132,6 @@ def ceiling(work: Mapping[Part, Work], B: Quantity, C: Quantity | None) -> Quant
     moved = arithmetic("bytes the pass must read", sum(each.bytes for each in work.values()), Unit.BYTES, "W + b·k·t")
     F = arithmetic("operations of the pass", sum(each.flop for each in work.values()), Unit.FLOP, "F")
     inputs = (moved, B) if C is None else (moved, F, B, C)
-    formula = "(W + b·k·t) / B" if C is None else "max((W + b·k·t) / B, F / C)"
+    by_bytes = f"(W + b·k·t) / {B.symbol or 'B'}"
+    formula = by_bytes if C is None else f"max({by_bytes}, F / C)"
     return arithmetic("least time of the pass", least.total_s, Unit.SECONDS, "ceiling", formula, inputs)

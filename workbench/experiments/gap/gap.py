@@ -246,14 +246,18 @@ def _uneven(rounds: Sequence[Round]) -> tuple[str, ...]:
 
 
 def _rates(sweep: MeasuredRun[GapPlan], rounds: Sequence[Round], taken: Sequence[BoxRates]) -> Rates:
-    """The box at its quietest: what the probe found, or the best of this run where that is more."""
+    """The box at its quietest: what the probe found, or the best of this run where that is more.
+
+    B after the last round counts for the row alone: with it the ladder would jump once it is finished.
+    """
     dtype = sweep.planned.settings.dtype
     best = max((each.B for each in rounds), default=0.0)
-    here = Quantity("best read rate of this run", best, Unit.BYTES_PER_SECOND, Origin.MEASURED, "B")
-    reads = [here, *(rates.read for rates in taken)]
+    reads = [
+        _quiet("the best read of this run's rounds", best),
+        _quiet("as this run read it when it began", taken[0].read.value),
+    ]
     if sweep.calibrated_gb_per_s is not None:
-        probed = sweep.calibrated_gb_per_s * 1e9
-        reads.append(Quantity("read rate of the probe", probed, Unit.BYTES_PER_SECOND, Origin.MEASURED, "B"))
+        reads.append(_quiet("the probe's", sweep.calibrated_gb_per_s * 1e9))
     products = [rates.product for rates in taken]
     probed_product = calibrated_product(sweep.loaded.labels.device, dtype, PEAK_ROWS)
     vendor = _vendor(sweep.planned.settings.track)
@@ -265,6 +269,10 @@ def _rates(sweep: MeasuredRun[GapPlan], rounds: Sequence[Round], taken: Sequence
         vendor_read=None if vendor is None else vendor.bandwidth,
         vendor_product=None if vendor is None else vendor.compute_for(dtype),
     )
+
+
+def _quiet(name: str, bytes_a_second: float) -> Quantity:
+    return Quantity(f"B when quiet, {name}", bytes_a_second, Unit.BYTES_PER_SECOND, Origin.MEASURED, "B_quiet")
 
 
 def _slow_memory(sweep: MeasuredRun[GapPlan]) -> SlowMemory | None:

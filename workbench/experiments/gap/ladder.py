@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from statistics import median
 
 from workbench.ceilings.split import slower_memory_adds
-from workbench.experiments.gap.floors import Floor, SlowMemory, Work, ceiling, floor, over_two_memories
+from workbench.experiments.gap.floors import B_RUN, Floor, SlowMemory, Work, ceiling, floor, over_two_memories
 from workbench.experiments.gap.parts import InPlace, Part, Sample
 from workbench.experiments.statistics import Interval, bootstrap_interval, median_interval
 from workbench.quantity import Origin, Quantity, Unit, arithmetic
-from workbench.runs.ladder import BELOW_VENDOR, OTHER_LOAD, REMAINDER, SPLIT_MEMORY, Ladder, Rung
+from workbench.runs.ladder import BELOW_QUIET, BELOW_VENDOR, OTHER_LOAD, REMAINDER, SPLIT_MEMORY, Ladder, Rung
 
 RESAMPLES = 200
 FRAMEWORK = "framework: dispatch and Python"
@@ -46,8 +46,8 @@ class Round:
 class Rates:
     """The box's rates: B and C at its quietest, C of this run, and the vendor's, None where no figure of his is known.
 
-    `quiet_read` is the probe's or the best of this run, whichever is greater; `slow` the second memory that part of
-    the weights lies on, None where there is none.
+    `quiet_read` is the probe's or the best of this run up to its last round, whichever is greater; `slow` the second
+    memory that part of the weights lies on, None where there is none.
     """
 
     quiet_read: Quantity
@@ -82,7 +82,7 @@ def ladder(
         rungs.append(_rung(part, _ways(part), rounds, split.quantity(part)))
         if part is Part.ELEMENTWISE:
             rungs.append(_rung(FRAMEWORK, _FRAMEWORK_WAYS, rounds, None))
-    rungs.append(_other_load(work, rounds, rates, quiet, usual))
+    rungs += [_other_load(rounds), _below_quiet(work, rounds, rates, quiet, usual)]
     seconds = _measured(rounds)
     measured = Quantity(
         "measured time of the pass",
@@ -173,6 +173,10 @@ def _narrow(rounds: Sequence[Round]) -> float | None:
 
 
 BETWEEN = "between the parts, in place"
+WHY_BETWEEN = (
+    f"the time {BETWEEN}, stands rather than the middle one: run without the kernels, Python keeps its code and data "
+    "near the core, from where the kernels of a real pass displace them"
+)
 _FRAMEWORK_WAYS: Mapping[str, Way] = {
     "with every part left out": lambda rounds: median((each.short_empty or each.empty).own_s for each in rounds),
     BETWEEN: _between,
@@ -181,11 +185,7 @@ _FRAMEWORK_WAYS: Mapping[str, Way] = {
 
 
 def _chosen(found: Mapping[str, float]) -> float:
-    """What stands for a part: the middle of its ways.
-
-    Of the framework it is what lies between the parts in place, where that could be clocked: left alone, Python keeps
-    its own code and data near the core, which in the real pass every kernel displaces.
-    """
+    """What stands for a part: the middle of its ways; of the framework the time in place, for what WHY_BETWEEN says."""
     return found[BETWEEN] if BETWEEN in found else median(found.values())
 
 
@@ -205,13 +205,14 @@ def _rung(name: str, ways: Mapping[str, Way], rounds: Sequence[Round], least: Qu
         inputs=tuple(inputs),
     )
     said = ", ".join(f"{way} {seconds * 1e3:.2f}" for way, seconds in found.items())
+    stands = f"; {WHY_BETWEEN}" if BETWEEN in found else ""
     less = "" if least is None else f"; less its floor, {' at '.join(map(str, least.inputs))}: {floor_s * 1e3:.2f} ms"
     return Rung(
         str(name),
         time,
         min(interval.low for interval in intervals) - floor_s,
         max(interval.high for interval in intervals) - floor_s,
-        f"{said} ms{less}",
+        f"{said} ms{less}{stands}",
     )
 
 
@@ -248,46 +249,66 @@ def _split_memory(slow: SlowMemory, usual: Floor, split: Floor) -> Rung:
         formula = "floor over two memories − floor over one, where operations bind one of them"
         time = arithmetic(SPLIT_MEMORY, seconds, Unit.SECONDS, "split", formula, (W_slow, slow.rate))
     else:
-        B = Quantity("rate of the box during this run", usual.rate, Unit.BYTES_PER_SECOND, Origin.MEASURED, "B_fast")
+        B = Quantity("median rate of this run's rounds", usual.rate, Unit.BYTES_PER_SECOND, Origin.MEASURED, "B_fast")
         time = slower_memory_adds(W_slow, slow.rate, B)
     evidence = f"arithmetic: {W_slow} at {slow.rate} instead of {usual.rate / 1e9:.1f} GB/s ({slow.source})"
     return Rung(SPLIT_MEMORY, time, time.value, time.value, evidence)
 
 
-def _other_load(work: Mapping[Part, Work], rounds: Sequence[Round], rates: Rates, quiet: Floor, usual: Floor) -> Rung:
-    """What others cost: the wait for cores they had, and the rates of this run below those of the quiet box."""
+def _other_load(rounds: Sequence[Round]) -> Rung:
+    """What others cost: the wait for cores that they had."""
 
     def cost(drawn: Sequence[Round]) -> float:
-        slowed = floor(work, _usual_read(drawn), rates.product).total_s - quiet.total_s
-        return _measured(drawn) - _own(drawn) + slowed
+        return _measured(drawn) - _own(drawn)
 
-    waited = _measured(rounds) - _own(rounds)
-    slowed = usual.total_s - quiet.total_s
     spread = bootstrap_interval(rounds, cost, resamples=RESAMPLES)
     least = median(sample.least_waited_s for each in rounds for sample in each.wholes)
     most = median(sample.most_waited_s for each in rounds for sample in each.wholes)
+    waited = cost(rounds)
+    time = Quantity(OTHER_LOAD, waited, Unit.SECONDS, Origin.MEASURED, formula="wait for cores that others had")
+    evidence = (
+        f"waiting for cores {waited * 1e3:.2f} ms ({least * 1e3:.2f} by the longest wait of one thread, "
+        f"{most * 1e3:.2f} by all)"
+    )
+    return Rung(OTHER_LOAD, time, min(spread.low, waited, least), max(spread.high, waited, most), evidence)
+
+
+def _below_quiet(work: Mapping[Part, Work], rounds: Sequence[Round], rates: Rates, quiet: Floor, usual: Floor) -> Rung:
+    """What the rates of this run cost, by which it is slower than the quiet box.
+
+    The interval is of the median of the rounds' B, and of the quiet box's, which is a single reading and may be as far
+    off as any one round's is from their median.
+    """
+    B, B_quiet, C_quiet = _usual_read(rounds), rates.quiet_read.value, rates.quiet_product.value
+
+    def cost(drawn: Sequence[Round]) -> float:
+        misread = drawn[0].B / B
+        least = floor(work, B_quiet / misread, C_quiet)
+        return floor(work, _usual_read(drawn), rates.product).total_s - least.total_s
+
+    slower = usual.total_s - quiet.total_s
+    spread = bootstrap_interval(rounds, cost, resamples=RESAMPLES)
+    B_run = Quantity(f"median of {len(rounds)} readings, one a round", B, Unit.BYTES_PER_SECOND, Origin.MEASURED, B_RUN)
     time = Quantity(
-        OTHER_LOAD,
-        waited + slowed,
+        BELOW_QUIET,
+        slower,
         Unit.SECONDS,
         Origin.MEASURED,
-        formula="wait for cores + ceiling at the rates of this run − at the quiet box's",
+        formula="ceiling_run − ceiling_quiet",
         inputs=(
-            Quantity("wait for cores that others had", waited, Unit.SECONDS, Origin.MEASURED),
-            Quantity("ceiling at the rates of this run", usual.total_s, Unit.SECONDS, Origin.MEASURED),
-            Quantity("ceiling at the quiet box's rates", quiet.total_s, Unit.SECONDS, Origin.MEASURED),
-            rates.quiet_read,
+            _ceiling_at("rates of this run", "ceiling_run", usual, B_run),
+            _ceiling_at("quiet box's rates", "ceiling_quiet", quiet, rates.quiet_read),
         ),
     )
-    return Rung(
-        OTHER_LOAD,
-        time,
-        min(spread.low, slowed + least),
-        max(spread.high, slowed + most),
-        f"waiting for cores {waited * 1e3:.2f} ms ({least * 1e3:.2f} by the longest wait of one thread, "
-        f"{most * 1e3:.2f} by all); B {_usual_read(rounds) / 1e9:.1f} GB/s in the middle of this run, "
-        f"{rates.quiet_read} when quiet",
+    evidence = (
+        f"B {B / 1e9:.1f} GB/s in the middle of this run ({B_RUN}), {rates.quiet_read} when quiet "
+        f"({rates.quiet_read.name})"
     )
+    return Rung(BELOW_QUIET, time, min(spread.low, slower), max(spread.high, slower), evidence)
+
+
+def _ceiling_at(whose: str, symbol: str, least: Floor, B: Quantity) -> Quantity:
+    return Quantity(f"ceiling at the {whose}", least.total_s, Unit.SECONDS, Origin.MEASURED, symbol, inputs=(B,))
 
 
 def _remainder(top: Quantity, rungs: Sequence[Rung], rounds: Sequence[Round]) -> Rung:

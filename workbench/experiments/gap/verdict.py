@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from workbench.experiments.gap.ladder import FRAMEWORK
 from workbench.experiments.gap.parts import Part
-from workbench.runs.ladder import BELOW_VENDOR, OTHER_LOAD, REMAINDER, SPLIT_MEMORY, Ladder, Rung
+from workbench.runs.ladder import BELOW_QUIET, BELOW_VENDOR, OTHER_LOAD, REMAINDER, SPLIT_MEMORY, Ladder, Rung
 from workbench.runs.row_ladder.terms import CONTEXT, FIXED, PROMPT, SEQUENCES, SQUARE
 
 PHYSICS_UP_TO, ORDINARY_UP_TO = 1.25, 2.0
@@ -65,10 +65,12 @@ SUSPECTS: Mapping[str, tuple[Suspect, ...]] = {
         Suspect("sampling sorts the whole vocabulary", "compare greedy choice"),
     ),
     OTHER_LOAD: (
-        Suspect(
-            "another process uses the cores or the memory", "see the strip's other load; run again when it is gone"
-        ),
-        Suspect("the machine is shared, or its clock lowered", "probe again, and compare B with an hour ago"),
+        Suspect("another process uses the cores", "see the strip's other load; run again when it is gone"),
+        Suspect("the machine is shared", "see how much the hypervisor takes, and measure at another hour"),
+    ),
+    BELOW_QUIET: (
+        Suspect("another process, or another machine on the host, reads the same memory", "run again when it is gone"),
+        Suspect("the clock is lowered, or the machine shared", "probe again, and compare B with an hour ago"),
     ),
     BELOW_VENDOR: (
         Suspect("memory channels left empty, or a lower clock", "compare the modules and their speed with the manual"),
@@ -131,6 +133,54 @@ def rivals(ladder: Ladder) -> tuple[Rung, ...]:
     return tuple(sorted(others, key=lambda rung: -rung.time.value))
 
 
+@dataclass(frozen=True)
+class Telling:
+    """A change to the pass that moves these rungs and no other, so that it tells one of them from another."""
+
+    moves: frozenset[str]
+    words: str
+
+
+TELLING: tuple[Telling, ...] = (
+    Telling(
+        frozenset({OTHER_LOAD, BELOW_QUIET}), "the same pass when nothing else runs, where what is of the minute goes"
+    ),
+    Telling(frozenset({Part.CACHE}), "the lever preallocated-cache, which acts on cache handling alone"),
+    Telling(frozenset({Part.ATTENTION, Part.CACHE}), "the same pass with half the context, which halves these alone"),
+    Telling(frozenset({Part.WEIGHTS, Part.HEAD}), "the lever of a smaller dtype, which acts on weights and head first"),
+    Telling(
+        frozenset({Part.ELEMENTWISE, Part.SAMPLING}),
+        "the same pass with eight times the batch: what works on the tokens grows with it, dispatch and Python do not",
+    ),
+)
+"""The cheapest first."""
+MORE_ROUNDS = "more rounds on a quiet box (workbench gap --seconds 60)"
+MORE_POINTS = "more points, further apart in context and batch"
+
+
+def would_tell(ladder: Ladder) -> str:
+    """The cheapest experiment that tells the largest rung from its first rival; empty where nothing needs telling.
+
+    Where the ways of measuring agree, noise is what keeps them apart, and more rounds lessen it.
+    """
+    most, others = largest(ladder), rivals(ladder)
+    if most is None or not others:
+        return ""
+    if not ladder.rounds:
+        return MORE_POINTS
+    both = (most, others[0])
+    if not any(_ways_disagree(rung) or rung.name in (OTHER_LOAD, BELOW_QUIET) for rung in both):
+        return MORE_ROUNDS
+    found = (each.words for each in TELLING if sum(rung.name in each.moves for rung in both) == 1)
+    return next(found, MORE_ROUNDS)
+
+
+def _ways_disagree(rung: Rung) -> bool:
+    """Whether more of the interval comes from the ways of measuring than from the spread of each."""
+    ways = [way.value for way in rung.time.inputs if not way.symbol]
+    return len(ways) > 1 and max(ways) - min(ways) > (rung.high_s - rung.low_s) / 2
+
+
 def _time_words(rung: Rung) -> str:
     """A rung's milliseconds, and where they lie."""
     low, high = (f"{seconds * 1e3:,.1f}" for seconds in (rung.low_s, rung.high_s))
@@ -163,7 +213,10 @@ def verdict(ladder: Ladder) -> str:
     share = rung.time.value / ladder.gap_s
     cause = f"{rung.name} cost most, {_time_words(rung)} or {share * 100:.0f} % of the gap"
     if others := rivals(ladder):
-        cause = f"can't tell what cost most: {rung.name}, {_time_words(rung)}, or {_names(others)}"
+        cause = (
+            f"can't tell what cost most: {rung.name}, {_time_words(rung)}, or {_names(others)}; "
+            f"the cheapest that would tell: {would_tell(ladder)}"
+        )
     found = kinds(ladder)
     first = suspects(ladder) if Kind.SYMPTOM in found else ()
     most = f" First suspect: {first[0].what} ({first[0].check})." if first else ""

@@ -9,7 +9,7 @@ from workbench.runs.ladder import REMAINDER, Ladder, Rung
 from workbench.runs.row import Row
 from workbench.runs.row_ladder.line import line_rungs
 from workbench.runs.row_ladder.points import Asked, Point, chosen_point, points
-from workbench.runs.row_ladder.rate_rungs import below_vendor, ceiling, other_load, split_rung
+from workbench.runs.row_ladder.rate_rungs import below_quiet, below_vendor, ceiling, split_rung
 from workbench.runs.row_ladder.rates import Rates, VendorRates, box_rates, vendor_rates
 from workbench.runs.row_ladder.terms import FIXED, terms_told
 from workbench.runs.row_ladder.threads import threads_words
@@ -78,7 +78,7 @@ def _rate_rungs(
     if slow is not None:
         rungs.append(split_rung(slow, chosen.moved, box.B))
     if chosen.B is not None and box.B.value > chosen.B:
-        rungs.append(other_load(chosen, box))
+        rungs.append(below_quiet(chosen, box))
     return rungs
 
 

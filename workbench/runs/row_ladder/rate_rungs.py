@@ -2,7 +2,7 @@
 
 from workbench.ceilings.split import SlowShare, split_cost
 from workbench.quantity import Origin, Quantity, Unit, arithmetic, format_value
-from workbench.runs.ladder import BELOW_VENDOR, OTHER_LOAD, SPLIT_MEMORY, Rung
+from workbench.runs.ladder import BELOW_QUIET, BELOW_VENDOR, SPLIT_MEMORY, Rung
 from workbench.runs.row_ladder.points import Point
 from workbench.runs.row_ladder.rates import Rates, VendorRates
 
@@ -35,12 +35,16 @@ def split_rung(slow: SlowShare, moved: float, B: Quantity) -> Rung:
     return Rung(SPLIT_MEMORY, time, time.value, time.value, evidence)
 
 
-def other_load(chosen: Point, box: Rates) -> Rung:
-    """What the box read slower beside the pass than at its best adds to it."""
+def below_quiet(chosen: Point, box: Rates) -> Rung:
+    """What the box read slower beside the pass than at its best adds to it; its ends are by B before and after it."""
     now = Quantity("read rate beside this row", chosen.B or 0.0, Unit.BYTES_PER_SECOND, Origin.MEASURED, "B_row")
     seconds = box.floor_s(chosen, chosen.B) - box.floor_s(chosen)
     formula = "ceiling at B_row − at B"
-    time = Quantity(OTHER_LOAD, seconds, Unit.SECONDS, Origin.MEASURED, formula=formula, inputs=(now, box.B))
+    time = Quantity(BELOW_QUIET, seconds, Unit.SECONDS, Origin.MEASURED, formula=formula, inputs=(now, box.B))
     stolen = chosen.row.stolen_share
     also = "" if stolen is None else f"; the hypervisor took {format_value(stolen, Unit.SHARE)} of the cores"
-    return Rung(OTHER_LOAD, time, seconds, seconds, f"beside this row the box read {now}, at its best {box.B}{also}")
+    reads = (chosen.row.read_before_gb_per_s, chosen.row.read_after_gb_per_s)
+    ends = [seconds, *(box.floor_s(chosen, B * 1e9) - box.floor_s(chosen) for B in reads if B)]
+    return Rung(
+        BELOW_QUIET, time, min(ends), max(ends), f"beside this row the box read {now}, at its best {box.B}{also}"
+    )

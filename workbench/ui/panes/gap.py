@@ -95,7 +95,7 @@ class GapPane(Vertical):
         yield LadderTable(id="ladder-table")
         yield Static("", id="gap-evidence", markup=False)
         yield Verdict(id="gap-verdict")
-        yield Static("", id="gap-notes", markup=False)
+        yield Static("", id="gap-notes", classes="-empty", markup=False)
         yield Static("", id="gap-suspects", markup=False)
         yield LeverTable(id="gap-levers-table")
         yield Static("", id="gap-fastest", markup=False)
@@ -242,6 +242,7 @@ class GapPane(Vertical):
 
     def _put(self, name: str, lines: Iterable[str]) -> None:
         place, text = self.query_one(f"#gap-{name}", Static), "\n".join(lines)
+        place.set_class(not text, "-empty")
         if str(place.content) != text:
             place.update(text)
 

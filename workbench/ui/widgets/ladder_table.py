@@ -9,7 +9,7 @@ from textual.binding import Binding, BindingType
 from workbench.experiments.gap.ladder import FRAMEWORK
 from workbench.experiments.gap.parts import Part
 from workbench.record import written
-from workbench.runs.ladder import BELOW_VENDOR, OTHER_LOAD, Ladder, Rung
+from workbench.runs.ladder import BELOW_QUIET, BELOW_VENDOR, OTHER_LOAD, Ladder, Rung
 from workbench.runs.ladder_record import NOT_RESOLVED, LadderLine, ladder_lines, milliseconds
 from workbench.runs.row_ladder.terms import CONTEXT, FIXED, PROMPT, SEQUENCES, SQUARE
 from workbench.ui.widgets.telling_table import TellingTable
@@ -21,6 +21,7 @@ SHORT_NAMES: Mapping[str, str] = {
     FRAMEWORK: "framework",
     Part.SAMPLING: "sampling, loop",
     OTHER_LOAD: "other load",
+    BELOW_QUIET: "below quiet",
     FIXED: "fixed cost",
     CONTEXT: "context, extra",
     SEQUENCES: "sequences, extra",
