@@ -51,6 +51,29 @@ def test_each_judgement_says_why_and_what_to_do(changed: dict[str, Any], judgeme
     assert "; " not in row.flags
 
 
+@pytest.mark.parametrize(
+    ("beside", "words"),
+    [
+        ({"other_load": 0.71}, "other processes took 71 %"),
+        ({"stolen_share": 0.4}, "the hypervisor took 40 %"),
+        ({"swapped_bytes": 10**9}, "1,000 MB went to or from swap"),
+    ],
+)
+def test_what_others_took_explains_a_low_rate_and_no_wrong_setting_is_suspected(
+    beside: dict[str, Any], words: str
+) -> None:
+    row = judged(a_row(ceiling_share=0.03, **beside), STEADY)
+    assert row.judgement == "disturbed"
+    assert row.flags.startswith(f"disturbed: {words}")
+    assert "debug build" not in row.flags
+
+
+def test_a_screen_does_not_explain_a_low_rate_but_is_told_first() -> None:
+    row = judged(a_row(ceiling_share=0.03, ui_share=0.02), STEADY)
+    assert row.judgement == "disturbed"
+    assert row.flags.index("the screen took") < row.flags.index("debug build")
+
+
 def test_noise_is_judged_by_the_precision_asked_for_or_a_fixed_counts_own() -> None:
     three_per_cent = Samples((), (1.0, 1.012, 0.988))
     assert judgements(three_per_cent) == []

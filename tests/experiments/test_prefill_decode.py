@@ -3,10 +3,11 @@
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from tests.fakes import PRODUCT_RATE, READ_RATE, FakeModel, fake_load
+from tests.fakes import PRODUCT_RATE, READ_RATE, FakeModel, a_row, fake_load
 from workbench.errors import MemoryRefused
 from workbench.experiments import plan as planning
 from workbench.experiments.events import (
@@ -19,11 +20,12 @@ from workbench.experiments.events import (
     Started,
 )
 from workbench.experiments.plan import LoadPlan
-from workbench.experiments.prefill_decode import crossover, sweep
+from workbench.experiments.prefill_decode import OF_DISTURBED, crossover, figures, sweep
 from workbench.experiments.settings import SweepSettings
 from workbench.experiments.window import TimedWindow
 from workbench.quantity import Origin, Quantity, Unit
 from workbench.runner import CancelToken
+from workbench.runs.row import Row
 from workbench.runs.run import RunStatus
 
 SETTINGS = SweepSettings(model="smollm2-135m", prompts=(1, 64), repeats=3, new_tokens=5)
@@ -194,3 +196,26 @@ def test_every_point_is_bracketed_by_readings_of_the_box() -> None:
     assert (second.read_before_gb_per_s, second.read_after_gb_per_s, second.read_gb_per_s) == (10.0, 30.0, 30.0)
     assert second.bytes_per_step is not None
     assert second.ceiling_tokens_per_s == pytest.approx(30e9 / second.bytes_per_step)
+
+
+def test_figures_are_of_rows_that_nothing_disturbed_or_say_that_they_are_not() -> None:
+    def a_point(n: int, tpot_ms: float, gflop_per_s: float, **about: Any) -> Row:
+        return a_row(
+            prompt_tokens=n,
+            tpot_ms=tpot_ms,
+            bytes_per_step=10**9,
+            weight_bytes=10**9,
+            prefill_parameters=5 * 10**8,
+            prefill_gflop_per_s=gflop_per_s,
+            bound_by="maths",
+            **about,
+        )
+
+    beside = {"judgement": "disturbed"}
+    rows = [a_point(1, 900.0, 1.0, **beside), a_point(16, 50.0, 40.0), a_point(128, 1.0, 900.0, status="failed: gone")]
+    B, C, crossing = figures(rows)
+    assert (B.value, C.value) == (20e9, 40e9)
+    assert OF_DISTURBED not in crossing.name
+    marked = figures(rows[:1])
+    assert len(marked) == 3
+    assert all(OF_DISTURBED in figure.name for figure in marked)

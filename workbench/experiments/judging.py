@@ -64,8 +64,10 @@ def judged(row: Row, samples: Samples, precision: float | None = None) -> Row:
 
 def findings(row: Row, samples: Samples, precision: float | None = None) -> Iterator[Finding]:
     """Every reason to doubt a measured row."""
-    yield from _against_its_ceiling(row)
+    yield from _above_its_ceiling(row)
     yield from _beside_it(row)
+    if not _explains_a_low_rate(row):
+        yield from _far_below_its_ceiling(row)
     figures = {"TTFT": samples.ttft_s, "step" if row.kind == BATCH else "TPOT": samples.tpot_s}
     for name, seconds in figures.items():
         yield from _drift(name, seconds)
@@ -78,7 +80,7 @@ def _ends_ms(seconds: Sequence[float]) -> tuple[float, float] | tuple[None, None
     return (None, None) if found is None else (max(0.0, found.low) * 1e3, found.high * 1e3)
 
 
-def _against_its_ceiling(row: Row) -> Iterator[Finding]:
+def _above_its_ceiling(row: Row) -> Iterator[Finding]:
     share = row.ceiling_share
     if share is not None and share > 1:
         reason = f"decode above its ceiling, at {share * 100:.0f} % of it: the read rate was taken in a slower minute"
@@ -88,9 +90,19 @@ def _against_its_ceiling(row: Row) -> Iterator[Finding]:
     if row.ttft_ms is not None and row.ttft_floor_ms is not None and row.ttft_ms < row.ttft_floor_ms:
         reason = "prefill under its floor: the box's rates were taken in a slower minute"
         yield Finding(Judgement.ABOVE_CEILING, reason, "measure again, and probe the box with p")
+
+
+def _far_below_its_ceiling(row: Row) -> Iterator[Finding]:
+    share = row.ceiling_share
     if share is not None and share < LOW_SHARE and row.bound_by not in (Limit.ARITHMETIC, Limit.MEMORY):
         reason = f"decode reached {share * 100:.1f} % of its ceiling"
         yield Finding(Judgement.IMPLAUSIBLY_LOW, reason, f"look for {', '.join(_suspects(row))}")
+
+
+def _explains_a_low_rate(row: Row) -> bool:
+    """Whether others took what slows a step by many times: threads that wait for each other wait for the slowest."""
+    swapped = (row.swapped_bytes or 0) > SWAPPED_BYTES
+    return swapped or bool(others_words(row.other_load)) or (row.stolen_share or 0.0) > STOLEN_SHARE
 
 
 def _suspects(row: Row) -> Iterator[str]:

@@ -24,11 +24,13 @@ from workbench.experiments.timed_columns import with_prefills
 from workbench.experiments.window import TimedWindow
 from workbench.quantity import Origin, Quantity, Unit
 from workbench.runner import Experiment
+from workbench.runs.judgement import Judgement
 from workbench.runs.row import PREFILL_DECODE, Row
 from workbench.runs.samples import Samples
 
 WARM_UP_TOKENS = 16
 WARM_UP_NEW_TOKENS = 17
+OF_DISTURBED = "of rows beside which others computed"
 
 
 def sweep(
@@ -197,19 +199,22 @@ def _row(sweep: MeasuredRun[Plan], n: int, taken: _Taken, rates: Around) -> Row:
 
 
 def figures(rows: Sequence[Row]) -> tuple[Quantity, ...]:
-    """Effective bandwidth, best arithmetic rate and n*, as the rows themselves show them."""
+    """Effective bandwidth, best arithmetic rate and n*, as the rows themselves show them.
+
+    Rows beside which others computed are only taken where there are no other ones, and the figures then say so.
+    """
     decoded = [row for row in rows if row.status == "ok" and row.tpot_ms and row.bytes_per_step and row.weight_bytes]
     prefilled = [row for row in rows if row.status == "ok" and row.prefill_gflop_per_s]
     if not decoded or not prefilled:
         return ()
-    shortest = min(decoded, key=lambda row: row.prompt_tokens)
-    fastest = max(prefilled, key=lambda row: row.prefill_gflop_per_s or 0.0)
+    shortest = min(_undisturbed(decoded), key=lambda row: row.prompt_tokens)
+    fastest = max(_undisturbed(prefilled), key=lambda row: row.prefill_gflop_per_s or 0.0)
     assert shortest.bytes_per_step is not None
     assert shortest.tpot_ms is not None
     assert fastest.prefill_gflop_per_s is not None
     assert shortest.weight_bytes is not None
     assert shortest.prefill_parameters is not None
-    return crossover(
+    found = crossover(
         W=shortest.weight_bytes,
         N=shortest.prefill_parameters,
         step_bytes=shortest.bytes_per_step,
@@ -219,6 +224,14 @@ def figures(rows: Sequence[Row]) -> tuple[Quantity, ...]:
         flop_prompt=fastest.prompt_tokens,
         compute_bound=fastest.bound_by == Clock.MATHS,
     )
+    if Judgement.DISTURBED not in (shortest.judgement, fastest.judgement):
+        return found
+    return tuple(replace(each, name=f"{each.name}, {OF_DISTURBED}") for each in found)
+
+
+def _undisturbed(rows: Sequence[Row]) -> Sequence[Row]:
+    """Those beside which nothing else computed, all where there are none."""
+    return [row for row in rows if row.judgement != Judgement.DISTURBED] or rows
 
 
 def crossover(

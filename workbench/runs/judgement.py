@@ -7,8 +7,8 @@ class Judgement(StrEnum):
     """Whether a row can be trusted, the gravest first."""
 
     ABOVE_CEILING = "above ceiling"
-    IMPLAUSIBLY_LOW = "implausibly low"
     DISTURBED = "disturbed"
+    IMPLAUSIBLY_LOW = "implausibly low"
     DRIFTING = "drifting"
     NOISY = "noisy"
     OK = "ok"
