@@ -13,7 +13,7 @@ from typing import Any, TextIO
 from workbench.record import cells, headings, plain, written
 from workbench.runs.beside import experts_words, extrapolated_words
 from workbench.runs.cell import cell
-from workbench.runs.labels import mark
+from workbench.runs.labels import FLAGS_APART, flags_of_all, mark
 from workbench.runs.row import POINT_COLUMNS, PREFILL_DECODE, Row
 from workbench.runs.row_columns import TableColumn, columns_shown
 
@@ -104,25 +104,33 @@ def print_table(headings: Sequence[str], lines: Iterable[Sequence[str]], left: S
 
 
 class RowTable:
-    """A table of one kind's rows, printed one by one as they are measured: the first says what columns there are."""
+    """A table of one kind's rows, printed one by one as they are measured: the first says what columns there are.
 
-    def __init__(self, kind: str) -> None:
+    Where all its `rows` are known beforehand, what is to be said of every one of them is said once above.
+    """
+
+    def __init__(self, kind: str, rows: Sequence[Row] = ()) -> None:
         self._kind = kind
+        self._rows = rows
         self._columns: tuple[TableColumn, ...] = ()
-        self._point = len(POINT_COLUMNS.get(kind, POINT_COLUMNS[PREFILL_DECODE]))
+        self._point = (*POINT_COLUMNS.get(kind, POINT_COLUMNS[PREFILL_DECODE]), "depth_tokens")
+        self._of_all = flags_of_all(rows)
 
     def print_row(self, row: Row) -> None:
         """The headings before the first row, then the row; a failed one says why in its own words."""
         if not self._columns:
-            self._columns = columns_shown(self._kind, [row])
+            for flag in self._of_all:
+                print(f"! every row: {flag}", flush=True)
+            self._columns = columns_shown(self._kind, self._rows or [row])
             for line in range(2):
                 self._print([column.heading[line] for column in self._columns])
         names = [column.name for column in self._columns]
         if row.status == "ok":
             self._print([cell(row, name) for name in names])
         else:
-            self._print([*(cell(row, name) for name in names[: self._point]), row.status])
-        flags = f"{mark(row)} {row.flags}" if row.flags else ""
+            self._print([*(cell(row, name) for name in names if name in self._point), row.status])
+        own = "; ".join(flag for flag in row.flags.split(FLAGS_APART) if flag not in self._of_all)
+        flags = f"{mark(row)} {own}" if own else ""
         for words in (experts_words(row), extrapolated_words(row), flags):
             if words:
                 print(f"{'':>{self._columns[0].width}}  {words}", flush=True)

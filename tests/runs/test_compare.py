@@ -141,7 +141,8 @@ def test_rows_without_samples_and_with_one_say_so_in_the_table_and_once_in_words
     assert [words.partition(":")[0] for words in compared.sentences[1:]] == ['"no samples"']
     compared = compare(ONE, [sampled([0.2], [0.02])], TWO, [many])
     assert {compared.points[0].ttft_told, compared.points[0].total_tokens_per_s_told} == {Told.ONE_SAMPLE}
-    assert [words.partition(":")[0] for words in compared.sentences[1:]] == ['"one sample"']
+    assert [words.partition(":")[0] for words in compared.sentences[2:]] == ['"one sample"']
+    assert compared.sentences[1] == "Figures are medians of a row's samples."
 
 
 def test_runs_of_two_kinds_and_runs_without_rows_are_refused() -> None:

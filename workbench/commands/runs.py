@@ -52,8 +52,9 @@ def show(options: argparse.Namespace) -> int:
             if ladder is not None:
                 print_ladder(run, ladder, Format.TABLE)
                 return 0
-            print(figures_words(run.kind))
-            table = RowTable(run.kind)
+            if rows:
+                print(figures_words([row for row, _ in rows]))
+            table = RowTable(run.kind, [row for row, _ in rows])
             for row, _ in rows:
                 table.print_row(row)
     return 0

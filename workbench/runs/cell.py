@@ -36,7 +36,9 @@ def quantity(row: Row, name: str) -> Quantity | None:
 
 
 def _is_told(row: Row, name: str) -> bool:
-    """Of another tool's failed result the prompt may not be known, and then is 0."""
+    """Steps that were timed alone have no prompt; of another tool's failed result it may not be known, and is 0."""
+    if row.is_steps_alone:
+        return name != "prompt_tokens"
     return name != "prompt_tokens" or row.prompt_tokens > 0 or row.status == "ok"
 
 

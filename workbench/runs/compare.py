@@ -45,8 +45,8 @@ class Told(StrEnum):
 _TOLD_WORDS = {
     Told.UNKNOWN: "\"can't tell\": the ratio's 95 % interval spans 1. More repeats of both narrow it.",
     Told.ONE_SAMPLE: '"one sample": a figure measured once has no interval. Measure it with more repeats.',
-    Told.NO_SAMPLES: '"no samples": a row came without its samples, so the best figures stand there, and their ratio '
-    "has no interval.",
+    Told.NO_SAMPLES: '"no samples": a row came without its samples, so the rows\' own figures stand there: the best '
+    "repeat, or the mean of another tool's file. Their ratio has no interval.",
 }
 """What is said once of words that stand in the table."""
 
@@ -71,13 +71,13 @@ class ComparedPoint:
     prompt_tokens: int = headed("prompt")
     context_tokens: int = headed("context")
     batch: int = headed("batch")
-    ttft_ms: Quantity | None = headed("median TTFT ms")
+    ttft_ms: Quantity | None = headed("TTFT ms")
     other_ttft_ms: Quantity | None = headed("other")
     ttft_ratio: Quantity | None = headed("ratio")
     ttft_ratio_low: Quantity | None = headed("95 % from")
     ttft_ratio_high: Quantity | None = headed("to")
     ttft_told: Told | None = headed("other is")
-    total_tokens_per_s: Quantity | None = headed("median tok/s")
+    total_tokens_per_s: Quantity | None = headed("tok/s")
     other_total_tokens_per_s: Quantity | None = headed("other")
     total_tokens_per_s_ratio: Quantity | None = headed("ratio")
     total_tokens_per_s_ratio_low: Quantity | None = headed("95 % from")
@@ -104,7 +104,8 @@ class Comparison:
     def sentences(self) -> tuple[str, ...]:
         """What must be known before the points are read."""
         told = {each for point in self.points for each in (point.ttft_told, point.total_tokens_per_s_told)}
-        about_words = tuple(words for word, words in _TOLD_WORDS.items() if word in told)
+        medians = ("Figures are medians of a row's samples.",) if told - {None, Told.NO_SAMPLES} else ()
+        about_words = (*medians, *(words for word, words in _TOLD_WORDS.items() if word in told))
         if self.differing:
             named = "; ".join(
                 f"{each.label} {each.run or 'none'} against {each.other or 'none'}" for each in self.differing

@@ -282,7 +282,7 @@ class Row:
         metadata=described("sitting", "which sitting of the run measured it: 1 the first, 2 the first resumed"),
     )
     judgement: str | None = figure(
-        "judged", "ok, noisy, drifting, disturbed, above ceiling or implausibly low: the gravest of the flags' reasons"
+        "judged", "ok, noisy, drifting, implausibly low, disturbed or above ceiling: the gravest of the flags' reasons"
     )
     dropped: int | None = figure(
         "dropped",
@@ -330,10 +330,12 @@ class Row:
         "queue ms", "before the prefill began: queueing, tokenising, and the network; median", unit=Unit.MILLISECONDS
     )
     client_ttft_ms: float | None = figure(
-        "client TTFT", "from sending a request to its first usable token, by the client; median", unit=Unit.MILLISECONDS
+        "client TTFT",
+        "from sending a request to its first usable token, by the client; best request",
+        unit=Unit.MILLISECONDS,
     )
     client_tpot_ms: float | None = figure(
-        "client TPOT", "time per output token after the first, by the client; median", unit=Unit.MILLISECONDS
+        "client TPOT", "time per output token after the first, by the client; best request", unit=Unit.MILLISECONDS
     )
     end_to_end_ms: float | None = figure(
         "end to end", "from sending a request to its last token, by the client; median", unit=Unit.MILLISECONDS
@@ -353,6 +355,23 @@ class Row:
     client_lag_ms: float | None = figure(
         "client late", "how late the client ran: 99th percentile", unit=Unit.MILLISECONDS
     )
+    depth_tokens: int | None = figure(
+        "depth",
+        "tokens already in the cache before the prompt, or before the first of steps that were timed alone",
+        unit=Unit.TOKENS,
+        **_ARITHMETIC,
+    )
+    client_ttft_median_ms: float | None = figure(
+        "client TTFT median", "median of the requests' TTFT by the client", unit=Unit.MILLISECONDS
+    )
+    client_tpot_median_ms: float | None = figure(
+        "client TPOT median", "median of the requests' TPOT by the client", unit=Unit.MILLISECONDS
+    )
+
+    @property
+    def is_steps_alone(self) -> bool:
+        """Whether it is of decode steps that go on from a cache of `depth_tokens`, timed without a prompt."""
+        return self.status == "ok" and self.depth_tokens is not None and self.ttft_ms is None
 
     def __post_init__(self) -> None:
         for name in _SIX_LABELS:

@@ -8,6 +8,7 @@ from workbench.runs.row import BATCH, GAP, POINT_COLUMNS, PREFILL_DECODE, Row, c
 
 SWEEP_TABLE: tuple[str, ...] = (
     "prompt_tokens",
+    "depth_tokens",
     "ttft_ms",
     "predicted_ttft_ms",
     "prompt_tokens_per_s",
@@ -47,7 +48,8 @@ GAP_TABLE: tuple[str, ...] = (
 
 TABLES: Mapping[str, tuple[str, ...]] = {PREFILL_DECODE: SWEEP_TABLE, BATCH: BATCH_TABLE, GAP: GAP_TABLE}
 WHERE_PREDICTED = ("predicted_ttft_ms", "predicted_tpot_ms")
-"""Left out of a table in which nothing was predicted."""
+WHERE_TOLD = (*WHERE_PREDICTED, "depth_tokens")
+"""Left out of a table in which no row has one."""
 WIDTHS: Mapping[str, int] = {
     "prompt_tokens": 8,
     "ttft_ms": 8,
@@ -81,12 +83,12 @@ def table_columns(kind: str) -> tuple[Column, ...]:
 
 
 def columns_shown(kind: str, rows: Iterable[Row]) -> tuple[TableColumn, ...]:
-    """The columns of a kind's rows, those of predictions only where one of the rows has one."""
-    known = {name for row in rows for name in WHERE_PREDICTED if getattr(row, name) is not None}
+    """The columns of a kind's rows, those of predictions and of the depth only where one of the rows has one."""
+    known = {name for row in rows for name in WHERE_TOLD if getattr(row, name) is not None}
     widths = {**WIDTHS, **(BATCH_WIDTHS if "batch" in POINT_COLUMNS[kind] else {})}
     found = []
     for column in table_columns(kind):
-        if column.name in WHERE_PREDICTED and column.name not in known:
+        if column.name in WHERE_TOLD and column.name not in known:
             continue
         lines = PREDICTED_LINES if column.name in WHERE_PREDICTED else heading_lines(column.heading)
         is_first = column.name == TABLES[kind][0]

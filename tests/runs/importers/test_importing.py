@@ -376,3 +376,10 @@ def test_what_its_file_gives_no_date_says_that_it_has_that_of_the_import() -> No
     [(dated, [(row, _)])] = imported(json.dumps([result(test_time="2026-11-29T12:45:25Z")]))
     assert dated.started_at == "2026-11-29T12:45:25Z"
     assert words not in dated.note + row.flags
+
+
+def test_rows_say_what_lay_in_the_cache_before_them() -> None:
+    tests = [result(), result(n_depth=64), result(n_prompt=0, n_gen=16), result(n_prompt=0, n_gen=16, n_depth=64)]
+    rows = rows_of(json.dumps(tests))
+    assert [(row.depth_tokens, row.is_steps_alone) for row in rows] == [(0, False), (64, False), (0, True), (64, True)]
+    assert [cell(row, "prompt_tokens") for row in rows] == ["512", "512", "–", "–"]

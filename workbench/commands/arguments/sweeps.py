@@ -96,7 +96,8 @@ def add_gap(commands: Commands) -> None:
         nargs="+",
         metavar="RUN",
         help="the ladder that the rows of a kept run show, or of several of one model and box, and what they can't "
-        "tell: nothing is measured. --context, --batch and --prefill choose the row; default the largest",
+        "tell: nothing is measured. --context, by a row's prompt or its context_tokens, --batch and --prefill choose "
+        "the row; default the largest",
     )
     gap.add_argument("--context", type=int, metavar="N", help="tokens each sequence holds; default 256")
     gap.add_argument("--batch", type=int, metavar="N", help="sequences in the pass; default 1")

@@ -127,6 +127,8 @@ def prefill_decode_row(
         "prompt_tokens": n,
         "context_tokens": max(t, 1),
         "batch": 1,
+        # Steps without a figure have what lay before them as their prompt.
+        "depth_tokens": None if point.problem and not point.prompt_tokens else d,
         "new_tokens": new_tokens,
         "repeats": max(len(ttft.samples_s), len(tpot.samples_s), 1),
     }

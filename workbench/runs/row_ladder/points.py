@@ -98,15 +98,20 @@ def _bytes_a_second(gb_per_s: float | None) -> float | None:
 
 
 def chosen_point(points: Sequence[Point], asked: Asked) -> Point:
-    """The point asked for, the last of several; raises StoreError, which says the points there are, for none."""
+    """The point asked for, the last of several; raises StoreError, which says the points there are, for none.
+
+    Its tokens are those of its prompt, or where no point has a prompt of so many those of its context.
+    """
     tokens = max(point.tokens for point in points) if asked.tokens is None else asked.tokens
-    of_tokens = [point for point in points if point.tokens == tokens]
+    of_tokens = [point for point in points if point.tokens == tokens] or [
+        point for point in points if point.row.context_tokens == tokens
+    ]
     batch = max((point.batch for point in of_tokens), default=1) if asked.batch is None else asked.batch
     found = [point for point in of_tokens if point.batch == batch]
     if not found:
-        known = ", ".join(f"{point.tokens:,} × {point.batch:,}" for point in points)
+        known = ", ".join(f"{point.tokens:,} ({point.row.context_tokens:,}) × {point.batch:,}" for point in points)
         raise StoreError(
-            f"These rows hold no pass of {tokens:,} tokens and {batch:,} sequences. They hold, tokens × sequences: "
-            f"{known}."
+            f"These rows hold no pass of {tokens:,} tokens and {batch:,} sequences. They hold, prompt (context at the "
+            f"middle step) × sequences: {known}. Either of the two counts names a pass."
         )
     return found[-1]
