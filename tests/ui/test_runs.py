@@ -153,26 +153,43 @@ async def test_two_marked_runs_are_compared() -> None:
         await pilot.press("c")
         await pilot.pause()
         assert isinstance(app.screen, ComparisonScreen)
-        points = app.screen.query_one(RecordTable)
-        assert [str(cell) for cell in points.get_row_at(0)] == [
-            "1",
-            "1",
-            "10.0",
-            "10.0",
-            "1.00 ×",
-            "–",
-            "–",
-            "no samples",
-            "30.0",
-            "20.0",
-            "0.667 ×",
-            "–",
-            "–",
-            "no samples",
-        ]
+        for phase, ratio in (
+            ("prefill", ["1.00 ×", "–", "–", "10.0", "10.0"]),
+            ("decode", ["0.667 ×", "–", "–", "30.0", "20.0"]),
+        ):
+            points = app.screen.query_one(f"#{phase}-compared", RecordTable)
+            assert [str(cell) for cell in points.get_row_at(0)] == ["1", "no samples", *ratio]
+            assert points.virtual_size.width <= points.size.width
+            assert str(app.screen.query_one(f"#{phase}-compared-heading", Static).render()) == f"{phase}, batch 1"
         assert '"no samples": a row came without' in str(app.screen.query_one("#compared-words", Static).render())
         await pilot.press("escape")
         assert isinstance(app.focused, RunTable)
+
+
+@pytest.mark.usefixtures("three_runs")
+async def test_home_goes_to_the_newest_run_and_end_to_the_oldest() -> None:
+    app = an_app()
+    async with app.run_test(size=SIZES[0]) as pilot:
+        await open_runs(pilot)
+        for key, run_id in (("end", "1"), ("home", "3")):
+            await pilot.press(key)
+            selected = app.query_one(RunTable).selected
+            assert selected is not None
+            assert selected.run_id == run_id
+
+
+async def test_columns_have_a_gap_between_them_and_a_cut_is_seen() -> None:
+    long = {"dtype": "float16 cache of a kind", "device": "machine of a kind"}
+    keep("1", "prefill_decode", SWEEP, [row("1", 1, 20.0, **long)], RunStatus.FINISHED)
+    app = an_app()
+    async with app.run_test(size=SIZES[0]) as pilot:
+        await open_runs(pilot)
+        table = app.query_one(RunTable)
+        cells = [str(cell) for cell in table.get_row_at(0)]
+        assert cells[4:6] == ["float16 …", "machi…"]
+        assert all(
+            len(cell) < column.width for cell, column in zip(cells[1:-1], table.ordered_columns[1:-1], strict=True)
+        )
 
 
 @pytest.mark.usefixtures("three_runs")

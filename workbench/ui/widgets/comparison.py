@@ -1,4 +1,4 @@
-"""Two runs side by side over the panes: what differs first, then the points both measured."""
+"""Two runs side by side over the panes: what differs first, then prefill and decode of the points both measured."""
 
 from typing import ClassVar
 
@@ -12,8 +12,16 @@ from workbench.runs.compare import ComparedPoint, Comparison
 from workbench.ui.widgets.overlay import Overlay
 from workbench.ui.widgets.record_table import RecordTable
 
-PREFILL_FIGURES = tuple(name for name in headings(ComparedPoint) if "ttft" in name)
-STEP_FIGURES = tuple(name for name in headings(ComparedPoint) if "total_tokens_per_s" in name)
+PHASES = {"prefill": "ttft", "decode": "total_tokens_per_s"}
+"""The phases, and what the names of their figures have in common."""
+POINT = ("prompt_tokens", "batch")
+
+
+def _figures(of_phase: str) -> tuple[str, ...]:
+    """The names of a phase's figures in the order of a table."""
+    told, ratio = f"{of_phase}_told", f"{of_phase}_ratio"
+    both = tuple(name for name in headings(ComparedPoint) if of_phase in name and not name.startswith((told, ratio)))
+    return (told, ratio, f"{ratio}_low", f"{ratio}_high", *both)
 
 
 class ComparisonScreen(Overlay[None]):
@@ -31,19 +39,30 @@ class ComparisonScreen(Overlay[None]):
         with Vertical(classes="panel"):
             yield Static(f"{compared.run} and, as the other, {compared.other}", classes="panel-title", markup=False)
             with VerticalScroll(classes="panel-text", can_focus=False):
-                yield Static(" ".join(compared.sentences), id="compared-words", markup=False)
-                yield RecordTable(id="compared-points")
+                differing, *about = compared.sentences
+                yield Static(differing, id="compared-labels", markup=False)
+                for phase in PHASES:
+                    yield Static("", id=f"{phase}-compared-heading", classes="panel-title", markup=False)
+                    yield RecordTable(id=f"{phase}-compared")
+                yield Static(" ".join(about), id="compared-words", markup=False)
                 yield Static("\n".join(f"not matched: {line}" for line in compared.unmatched), markup=False)
             yield Static("esc close   arrows move   enter explain", classes="panel-keys", markup=False)
 
     def on_mount(self) -> None:
-        """Fill the table, without the columns that no point of this kind has."""
+        """Fill the tables, what the ratio tells first; a phase that no point has is left out."""
         points = self._comparison.points
-        prefills = PREFILL_FIGURES if any(point.ttft_ms is not None for point in points) else ()
-        steps = STEP_FIGURES if any(point.total_tokens_per_s is not None for point in points) else ()
-        table = self.query_one(RecordTable)
-        table.show(points, ("prompt_tokens", "batch", *prefills, *steps))
-        table.focus()
+        alike = [name for name in POINT if len({getattr(point, name) for point in points}) == 1]
+        # A single point has its columns all the same.
+        alike = alike if len(alike) < len(POINT) else ["batch"]
+        of = "".join(f", {headings(ComparedPoint)[name]} {getattr(points[0], name):,}" for name in alike if points)
+        for phase, of_phase in PHASES.items():
+            has_any = any(getattr(point, f"{of_phase}_told") is not None for point in points)
+            table = self.query_one(f"#{phase}-compared", RecordTable)
+            heading = self.query_one(f"#{phase}-compared-heading", Static)
+            table.display = heading.display = has_any
+            heading.update(f"{phase}{of}")
+            table.show(points if has_any else (), (*(name for name in POINT if name not in alike), *_figures(of_phase)))
+        next((table for table in self.query(RecordTable) if table.display), self).focus()
 
     def on_resize(self) -> None:
         """Leave room for the title, the keys and the frame."""

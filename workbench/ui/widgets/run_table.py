@@ -8,7 +8,7 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.widgets import DataTable
 
-from workbench.record import written
+from workbench.record import clipped, written
 from workbench.runs.listed import EXTRAPOLATED, ListedRun
 from workbench.runs.row import BATCH, GAP, PREFILL_DECODE
 from workbench.runs.run import RunStatus
@@ -26,7 +26,11 @@ LEAST_MODEL, MOST_MODEL = 10, 40
 class RunTable(DataTable[Text]):
     """Lines of runs; at most two are marked, the older mark gives way."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("space", "mark", "Mark", show=False)]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("space", "mark", "Mark", show=False),
+        Binding("home", "scroll_top", show=False),
+        Binding("end", "scroll_bottom", show=False),
+    ]
 
     class MarksChanged(Message):
         """Other runs are marked."""
@@ -112,7 +116,12 @@ class RunTable(DataTable[Text]):
             best,
             f" {_status(run)}",
         ]
-        return [Text(text, justify="right" if i in (ROWS, BEST) else "left") for i, text in enumerate(texts)]
+        # A cell ends before its column does, and its cut is seen; the last has nothing behind it.
+        rooms = [*(width - 1 if width else room for width in WIDTHS[:-1]), WIDTHS[-1]]
+        return [
+            Text(clipped(text, most), justify="right" if i in (ROWS, BEST) else "left")
+            for i, (text, most) in enumerate(zip(texts, rooms, strict=True))
+        ]
 
 
 def _status(run: ListedRun) -> str:
