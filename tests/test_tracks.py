@@ -1,16 +1,18 @@
 """Tracks from presets: what they name exists, how they are asked for, and a person's own files."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from workbench.errors import SettingsError
+from workbench.experiments.plan import plan
 from workbench.experiments.settings import SweepSettings, check_settings
 from workbench.hardware.devices import Devices, load_devices
 from workbench.hardware.machine import THIS_MACHINE
 from workbench.models.presets import Presets, load_presets
 from workbench.presets import preset_folders
-from workbench.tracks import Tracks, load_tracks, read_track, track
+from workbench.tracks import Tracks, load_tracks, read_track, suited_here, track
 
 GGUF = {"qwen3-8b-q4_k_m", "qwen3-30b-a3b-q4_k_m", "gpt-oss-120b-mxfp4"}
 HARDWARE = {
@@ -162,3 +164,15 @@ def test_a_persons_own_track_wins_and_a_broken_one_is_told(tmp_path: Path, monke
     assert track("X", tracks).hardware == "ryzen-ai-max-395"
     assert len(tracks.problems) == 1
     assert "broken.toml: hardware: There is no device named 'abacus'" in tracks.problems[0]
+
+
+def test_models_here_need_what_a_run_of_them_is_planned_with() -> None:
+    settings = SweepSettings(prompts=(1, 64), dtype="bfloat16")
+    found = {each.model: each for each in suited_here(settings, ("qwen3-0.6b", "llama-3.1-70b"))}
+    for name, each in found.items():
+        planned = plan(replace(settings, model=name))
+        assert each.memory_needed_bytes.value == planned.need.total
+        assert each.fits is not planned.is_refused
+    assert len(found) == 2
+    (elsewhere,) = suited_here(replace(settings, device="cuda"), ("qwen3-0.6b",))
+    assert elsewhere.fits is None

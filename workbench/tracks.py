@@ -1,6 +1,7 @@
 """Hardware tracks by name, from presets: a device, the models that suit it, and what is measured on it."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -10,16 +11,18 @@ from msgspec import Meta
 
 from workbench import presets as shared
 from workbench.ceilings.memory_fit import needed
-from workbench.errors import SettingsError, unknown_name
+from workbench.errors import SettingsError, WorkbenchError, unknown_name
+from workbench.experiments.engine_plan import run_need
 from workbench.experiments.gap.named_variants import variant_named
 from workbench.experiments.settings import AutoRepeats, BatchSettings, SweepSettings, check_settings
 from workbench.hardware.device import Device
 from workbench.hardware.devices import Devices, load_devices
-from workbench.hardware.machine import THIS_MACHINE
+from workbench.hardware.machine import THIS_MACHINE, available_bytes, runs_in_host_memory
 from workbench.models.cache_types import CACHE_TYPE_BYTES, DEFAULT_CACHE_TYPE
 from workbench.models.presets import Presets, load_presets, preset_model
+from workbench.models.slices import larger_slice
 from workbench.presets import Loaded, Ordinal, Preset, Text, find, in_short, mistake, name_key
-from workbench.quantity import Quantity
+from workbench.quantity import Origin, Quantity, Unit, arithmetic
 from workbench.record import headed
 from workbench.runs.measured_device import device_named
 
@@ -134,6 +137,25 @@ def suited(track: Track, models: Iterable[str] | None = None) -> tuple[Suited, .
     return tuple(found)
 
 
+def suited_here(settings: SweepSettings, models: Iterable[str]) -> Iterator[Suited]:
+    """Model presets as transformers would run this sweep of each here: what it holds against what may still be taken.
+
+    Where an accelerator holds them, whether they fit is known only to torch. Presets that can't be computed are left
+    out. Raises SettingsError for a sweep that no model can run.
+    """
+    check_settings(settings)
+    t, M = max(settings.prompts) + settings.new_tokens, available_bytes()
+    here = runs_in_host_memory(settings.device)
+    source = "the system, within this process's own limits"
+    memory = Quantity("memory this process may still take", M, Unit.BYTES, Origin.MEASURED, "M", source=source)
+    for name in models:
+        with suppress(WorkbenchError):
+            resident = larger_slice(settings.held(preset_model(name)), settings.layers)
+            need = run_need(settings, resident, max(settings.prompts), settings.new_tokens).total
+            needed_bytes = arithmetic("memory a run needs", need, Unit.BYTES, "need")
+            yield Suited(name, t, needed_bytes, memory, need <= M if here else None)
+
+
 def opened_on(name: str | None) -> Track:
     """The track to open on: the one of that name, one made of the device or model named, or this machine's.
 
@@ -155,7 +177,7 @@ def opened_on(name: str | None) -> Track:
         return msgspec.structs.replace(here, models=(models.models[key].name, *here.models))
     known = [*tracks.tracks, *devices.devices, *models.models]
     problems = (*tracks.problems, *devices.problems, *models.problems)
-    raise SettingsError(" ".join([unknown_name("preset", name, known), *in_short(problems, name)]))
+    raise SettingsError(" ".join([unknown_name("preset", name, known, shared.LISTER), *in_short(problems, name)]))
 
 
 def track(name: str, tracks: Tracks | None = None) -> Track:

@@ -19,7 +19,7 @@ from workbench.hardware.machine import this_machine
 from workbench.runs.run import Run
 from workbench.runs.samples import Samples
 from workbench.runs.store import Store
-from workbench.tracks import Suited, Track
+from workbench.tracks import Suited
 from workbench.ui.app import WorkbenchApp
 from workbench.ui.panes.setup import SetupPane
 from workbench.ui.widgets.choice import Choice
@@ -75,7 +75,7 @@ async def test_another_model_is_planned_at_once() -> None:
     app = an_app()
     async with app.run_test(size=SIZES[0]) as pilot:
         await until(pilot, lambda: "smollm2-135m" in shown(app, "#plan"))
-        await pilot.press("home", "up", "up")
+        await pilot.press("home")
         await until(pilot, lambda: "smollm2-135m" not in shown(app, "#plan"))
         assert field(app, "model").value in shown(app, "#plan")
 
@@ -91,14 +91,44 @@ async def test_every_preset_says_what_it_needs_and_whether_that_fits_under_a_hea
     async with app.run_test(size=size) as pilot:
         await until(pilot, lambda: shown(app, "#plan") != "" and "fits" in model_lines(app)[-1])
         heading, lines = shown(app, "#models-heading"), model_lines(app)
-        columns = heading.index("as stored") + len("as stored"), heading.index("memory")
+        columns = heading.index("in float32") + len("in float32"), heading.index("memory")
         for line in (each for each in lines if "on disk" not in each):
             assert line[: columns[0]].endswith("B")
             assert line[columns[1] :] in ("fits", "too big")
-        assert f"{'llama-3.1-70b':<24}141 GB too big" in lines
+        assert f"{'llama-3.1-70b':<24}283 GB too big" in lines
         models = app.screen.query_one("#models", OptionList)
         assert max(map(len, [heading, *lines])) <= models.scrollable_content_region.width
         assert not any(len(line) > app.screen.query_one("#plan").size.width for line in shown(app, "#plan").split("\n"))
+
+
+async def test_the_list_says_what_the_panel_beside_it_says_of_the_model_chosen() -> None:
+    app = an_app(model="qwen3-8b-q4_k_m")
+    async with app.run_test(size=SIZES[0]) as pilot:
+        await until(pilot, lambda: "needs 33.2 GB" in shown(app, "#setup-problem") or shown(app, "#setup-run") != "")
+        await until(pilot, lambda: any("33.2 GB" in line for line in model_lines(app)))
+        (line,) = (line for line in model_lines(app) if line.startswith("qwen3-8b-q4_k_m"))
+        assert line.endswith("too big" if shown(app, "#setup-problem") else "fits")
+        app.screen.query_one("#dtype", Choice).action_turn(1)
+        await until(pilot, lambda: "in bfloat16" in shown(app, "#models-heading"))
+        await until(
+            pilot, lambda: f"needs       {line_of(app, 'qwen3-8b-q4_k_m').split()[1]} GB" in shown(app, "#plan")
+        )
+
+
+def line_of(app: WorkbenchApp, model: str) -> str:
+    return next(line for line in model_lines(app) if line.split()[0] == model)
+
+
+async def test_down_past_the_last_model_goes_on_to_the_fields_and_up_comes_back() -> None:
+    app = an_app()
+    async with app.run_test(size=SIZES[0]) as pilot:
+        await until(pilot, lambda: shown(app, "#plan") != "")
+        models = app.screen.query_one("#models", OptionList)
+        await pilot.press("end", "down")
+        assert models.highlighted == models.option_count - 1
+        assert app.screen.query_one("#track").has_focus
+        await pilot.press("up")
+        assert models.has_focus
 
 
 async def test_what_fits_follows_the_track() -> None:
@@ -118,7 +148,7 @@ async def test_an_answer_that_comes_while_the_app_leaves_is_taken_by_nobody(monk
     problems: list[Exception] = []
     call_from_thread = WorkbenchApp.call_from_thread
 
-    def suited_late(track: Track, names: object) -> list[Suited]:
+    def suited_late(settings: SweepSettings, names: object) -> list[Suited]:
         asked.set()
         assert leaving.wait(GUARD_S)
         return []
@@ -138,7 +168,7 @@ async def test_an_answer_that_comes_while_the_app_leaves_is_taken_by_nobody(monk
         leaving.set()
         assert await asyncio.to_thread(answered.wait, GUARD_S)
 
-    monkeypatch.setattr("workbench.ui.panes.setup.suited", suited_late)
+    monkeypatch.setattr("workbench.ui.panes.setup.suited_here", suited_late)
     monkeypatch.setattr(WorkbenchApp, "call_from_thread", noted)
     monkeypatch.setattr(SetupPane, "on_unmount", unmounted, raising=False)
     async with an_app().run_test(size=SIZES[0]):

@@ -99,8 +99,8 @@ async def test_enter_explains_every_column() -> None:
         assert "n / TTFT" in texts[2]
         assert "TTFT" in texts[2]
         assert "smollm2-135m" in texts[2]
-        assert "W + k·t" in texts[6]
-        assert "F / C against W / B" in texts[8]
+        assert "W + k·t" in texts[7]
+        assert "F / C against W / B" in texts[4]
         await pilot.press("tab", "enter")
         await pilot.pause()
         assert "(W + k·t) / TPOT" in message(app)
@@ -167,17 +167,24 @@ async def test_nothing_is_drawn_while_a_window_is_open() -> None:
         assert chart.drawn > drawn
 
 
-async def test_a_long_window_shows_that_it_lives(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("size", SIZES)
+async def test_a_long_window_shows_that_it_lives_and_that_keys_wait(
+    size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     gate = Gate(prompt=1)
     app = an_app(gate)
-    async with app.run_test(size=SIZES[0]) as pilot:
+    async with app.run_test(size=size) as pilot:
         await pilot.press("r")
         await until(pilot, gate.reached.is_set)
         app._tick()
         assert shown(app, "#ticking") == ""
         monkeypatch.setattr(type(app.window), "open_seconds", 7.0)
         app._tick()
-        assert shown(app, "#ticking") == "timing 0:07"
+        assert shown(app, "#ticking") == (
+            "timing 0:07 · keys wait while it times" if size[0] >= 120 else "0:07 · keys wait"
+        )
+        assert app.query_one("#ticking").content_size.width >= len(shown(app, "#ticking"))
+        assert app.query_one("#tabs").size.width >= 62
         gate.open.set()
         await finished(pilot, app)
         assert shown(app, "#ticking") == ""

@@ -8,6 +8,7 @@ from textual.widgets import Static
 
 from workbench.experiments.settings import BatchSettings, GapSettings, SweepSettings
 from workbench.hardware.machine import this_machine
+from workbench.quantity import format_duration
 from workbench.tracks import Track
 from workbench.ui.keys import key_line
 from workbench.ui.live_run import LiveRun
@@ -32,6 +33,9 @@ FIRST_FOCUS = {
     "runs": "#runs-table",
 }
 """The panes, and what has the keys when one is shown."""
+
+
+WIDE = 120
 
 
 class Frame(Container):
@@ -157,9 +161,14 @@ class Frame(Container):
         # While another screen is in front, what had the focus here still has it.
         self.put("#keys", key_line(self.pane, self.screen.focused, busy, shown))
 
-    def show_ticking(self, text: str) -> None:
-        """Say beside the tabs that something is timed."""
-        self.put("#ticking", text)
+    def show_timing(self, seconds: float | None) -> None:
+        """Say beside the tabs for how long something has been timed, and that keys wait meanwhile."""
+        if seconds is None:
+            self.put("#ticking", "")
+            return
+        since = format_duration(seconds)
+        narrow = self.size.width < WIDE
+        self.put("#ticking", f"{since} · keys wait" if narrow else f"timing {since} · keys wait while it times")
 
     def turn_markers(self) -> None:
         """Draw charts and bars with the other characters."""

@@ -22,14 +22,13 @@ from workbench.experiments.settings import SweepSettings
 from workbench.experiments.sittings import kept_settings
 from workbench.experiments.window import TimedWindow
 from workbench.paths import log_file
-from workbench.quantity import format_duration
 from workbench.runner import Experiment, Runner
 from workbench.runs.measuring import Measuring, others_words
 from workbench.runs.store import Store
 from workbench.tracks import Track
 from workbench.ui.box_watch import BoxWatch
 from workbench.ui.bridge import Bridge, ExperimentEnded, ExperimentSaid, PaintAll, Waiting
-from workbench.ui.frame import Frame
+from workbench.ui.frame import WIDE, Frame
 from workbench.ui.held_keys import HeldKeys
 from workbench.ui.key_allowance import LONGEST_WAIT_S, KeyAllowance
 from workbench.ui.live_probe import LiveProbe, calibration_lines
@@ -118,7 +117,7 @@ class MeasuringApp(App[int]):
         width, height = event.size
         self._width = width
         base = self.screen_stack[0]
-        base.set_class(width < 120, "-narrow")
+        base.set_class(width < WIDE, "-narrow")
         small = width < LEAST_SIZE[0] or height < LEAST_SIZE[1]
         if small and not base.has_class("-too-small"):
             self._had_keys = base.focused
@@ -205,7 +204,7 @@ class MeasuringApp(App[int]):
                 live = self._run_of(event, live)
                 live.apply(event)
             self.frame.show_run(live)
-            self.frame.show_ticking("")
+            self.frame.show_timing(None)
             self._show_frame()
             self._show_strip()
         except Exception as error:
@@ -242,9 +241,9 @@ class MeasuringApp(App[int]):
         if self.window.is_open:
             # Silence costs the measurement nothing, a label now and then little.
             if self.window.open_seconds > TICK_AFTER_S:
-                self.frame.show_ticking(f"timing {format_duration(self.window.open_seconds)}")
+                self.frame.show_timing(self.window.open_seconds)
             return
-        self.frame.show_ticking("")
+        self.frame.show_timing(None)
         if self._waiting:
             self._catch_up()
         self._show_strip()
@@ -258,7 +257,7 @@ class MeasuringApp(App[int]):
         """Take over what a run or probe has measured of this machine, by this process or another."""
         self.box_watch.look_up_rates()
         self._show_rates()
-        self.frame.setup_pane.check()
+        self.frame.setup_pane.look_again()
 
     def _show_rates(self) -> None:
         """Show the rates of this machine, for weights of the type that Setup has chosen."""

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import ClassVar
@@ -16,6 +17,7 @@ from textual.widgets import Input, OptionList, Static
 
 from workbench.ceilings.box import Box
 from workbench.errors import SettingsError, WorkbenchError
+from workbench.experiments.engine_settings import TRANSFORMERS
 from workbench.experiments.foretelling import timing_seconds
 from workbench.experiments.gap.named_variants import names_of
 from workbench.experiments.plan import Plan, plan
@@ -27,16 +29,21 @@ from workbench.models.resolve import find_models
 from workbench.presets import in_short
 from workbench.quantity import Origin
 from workbench.runs.store import Store
-from workbench.tracks import Suited, Track, load_tracks, suited, track_settings
+from workbench.tracks import Suited, Track, load_tracks, suited, suited_here, track_settings
 from workbench.ui.answers import hand_over
 from workbench.ui.panes.engine_fields import EngineFields
 from workbench.ui.panes.planned import plan_lines, run_line
 from workbench.ui.widgets.choice import Choice
 from workbench.ui.widgets.entry import Entry
 from workbench.ui.widgets.field import field, whole_number, whole_numbers
-from workbench.ui.widgets.model_list import HEADING, ON_DISK, ModelList
+from workbench.ui.widgets.model_list import AS_STORED, ON_DISK, ModelList, heading
 
 log = logging.getLogger(__name__)
+
+
+def _apart_from_model(settings: SweepSettings) -> SweepSettings:
+    """What decides, whichever model is chosen, what each in the list needs."""
+    return replace(settings, model="")
 
 
 class SetupPane(Vertical):
@@ -68,7 +75,7 @@ class SetupPane(Vertical):
         yield Static("", id="setup-machine", markup=False)
         with Horizontal():
             with Vertical(id="setup-fields"):
-                yield Static(HEADING, id="models-heading", markup=False)
+                yield Static(heading(AS_STORED), id="models-heading", markup=False)
                 yield ModelList(id="models")
                 with VerticalScroll(id="setup-entries", can_focus=False):
                     yield from field("track", Choice(tuple(self.tracks), first.track, id="track"))
@@ -97,26 +104,33 @@ class SetupPane(Vertical):
         models = self.query_one(ModelList)
         models.offer((name, "") for name in sorted(presets.models))
         self._presets = tuple(presets.models)
-        self._suit()
         models.choose(self._initial.model)
         self.run_worker(self._find_on_disk, thread=True)
         self.check()
 
-    def _suit(self) -> None:
-        track = self.tracks.get(self.query_one("#track", Choice).value)
+    def _suit(self, settings: SweepSettings) -> None:
+        track = self.tracks.get(settings.track)
         if track is not None:
-            self.run_worker(partial(self._find_suited, track), thread=True, exclusive=True, group="suited")
+            self.run_worker(partial(self._find_suited, track, settings), thread=True, exclusive=True, group="suited")
 
-    def _find_suited(self, track: Track) -> None:
+    def _find_suited(self, track: Track, settings: SweepSettings) -> None:
+        """What models need as a run here holds them, but as stored on other hardware and in an engine of files."""
+        as_run = track.hardware == THIS_MACHINE and settings.engine == TRANSFORMERS
         found: list[Suited] = []
-        for name in self._presets:
-            # A preset that can't be computed says why once it is chosen.
-            with suppress(WorkbenchError):
-                found += suited(track, (name,))
-        hand_over(self, self._show_suited, track.name, found)
+        if as_run:
+            # What is wrong with the sweep itself is said on the right.
+            with suppress(SettingsError):
+                found += suited_here(settings, self._presets)
+        else:
+            for name in self._presets:
+                # A preset that can't be computed says why once it is chosen.
+                with suppress(WorkbenchError):
+                    found += suited(track, (name,))
+        hand_over(self, self._show_suited, settings, f"in {settings.dtype}" if as_run else AS_STORED, found)
 
-    def _show_suited(self, track: str, found: Sequence[Suited]) -> None:
-        if track == self.query_one("#track", Choice).value:
+    def _show_suited(self, settings: SweepSettings, form: str, found: Sequence[Suited]) -> None:
+        if self._asked is not None and _apart_from_model(settings) == _apart_from_model(self._asked):
+            self.query_one("#models-heading", Static).update(heading(form))
             self.query_one(ModelList).suit(found)
 
     def _find_on_disk(self) -> None:
@@ -144,6 +158,11 @@ class SetupPane(Vertical):
         except SettingsError:
             return other
 
+    def look_again(self) -> None:
+        """Look up the same fields anew: rates may have been measured, and memory taken or freed, since."""
+        self._asked = None
+        self.check()
+
     def check(self) -> None:
         """Look up what the fields lead to, or say at once what is wrong with them."""
         if not self._painted:
@@ -157,6 +176,8 @@ class SetupPane(Vertical):
             return
         if settings != self._asked:
             self._problem = ""
+        if self._asked is None or _apart_from_model(settings) != _apart_from_model(self._asked):
+            self._suit(settings)
         self._asked = settings
         self.run_worker(partial(self._look_up, settings), thread=True, exclusive=True, group="plan")
 
@@ -226,7 +247,6 @@ class SetupPane(Vertical):
             self.query_one(f"#{name}", Entry).value = text
         if self._text("model") not in track.models:
             self.query_one("#model", Entry).value = settings.model
-        self._suit()
 
     @on(OptionList.OptionHighlighted, "#models")
     def _take_model(self, event: OptionList.OptionHighlighted) -> None:

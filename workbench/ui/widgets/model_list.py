@@ -8,10 +8,15 @@ from textual.widgets.option_list import Option
 from workbench.tracks import Suited
 
 NAME_WIDTH, BYTES_WIDTH = 23, 7
-HEADING = f"{'model':<{NAME_WIDTH - 2}}{'as stored':>{BYTES_WIDTH + 2}} memory"
-"""What stands over the lines: the bytes are of a model as it is stored."""
+FORM_WIDTH = 11
+AS_STORED = "as stored"
 ON_DISK = "on disk"
 FITS = {True: "fits", False: "too big", None: "unknown"}
+
+
+def heading(form: str) -> str:
+    """What stands over the lines, whose bytes are of models in this form."""
+    return f"{'model':<{NAME_WIDTH + BYTES_WIDTH - FORM_WIDTH}}{form:>{FORM_WIDTH}} memory"
 
 
 class ModelList(OptionList):
@@ -41,6 +46,20 @@ class ModelList(OptionList):
         """Put the cursor on a model, where it is in the list."""
         if name in self.names:
             self.highlighted = self.names.index(name)
+
+    def action_cursor_down(self) -> None:
+        """Down, and past the last model on to what follows, as in a table."""
+        if self.highlighted is None or self.highlighted < self.option_count - 1:
+            super().action_cursor_down()
+        else:
+            self.screen.focus_next()
+
+    def action_cursor_up(self) -> None:
+        """Up, and past the first model back to what comes before."""
+        if self.highlighted:
+            super().action_cursor_up()
+        else:
+            self.screen.focus_previous()
 
     def _line(self, name: str) -> str:
         shown = name if len(name) < NAME_WIDTH else f"…{name[-(NAME_WIDTH - 2) :]}"
