@@ -142,13 +142,15 @@ def test_where_the_timing_stands_is_told_with_what_is_left_of_it_and_of_the_run(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("workbench.experiments.foretelling.TELL_AFTER_S", 0.0)
+    # Before the run, which measures the rates that the next plan goes by.
+    planned = plan(SETTINGS)
+    seconds, timing_s = planned.seconds, timing_seconds(planned, Store, renew=True)
     progress = [event for event in driven(FakeTimer()) if isinstance(event, Progress)]
-    seconds = plan(SETTINGS).seconds
     assert [each.stage for each in progress[1:3]] == [
         "timing a decode step with 1 in the cache, 2 of 8",
         "timing a decode step with 66 in the cache, 3 of 8",
     ]
-    assert progress[0].left_s == pytest.approx(seconds + timing_seconds(plan(SETTINGS), Store, renew=True))
+    assert progress[0].left_s == pytest.approx(seconds + timing_s)
     assert all((each.left_s or 0.0) > seconds for each in progress[:3])
 
 
