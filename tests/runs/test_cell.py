@@ -4,7 +4,7 @@ import pytest
 
 from tests.fakes import a_row
 from workbench.quantity import Origin, Unit
-from workbench.runs.cell import cell, quantity
+from workbench.runs.cell import cell, column_of_row, quantity
 from workbench.runs.labels import labels
 from workbench.runs.row import BATCH
 from workbench.runs.row_columns import table_columns
@@ -56,3 +56,10 @@ def test_a_batch_row_explains_its_rates_by_the_median_step() -> None:
     assert swept.formula == "b / TPOT"
     assert [column.heading for column in table_columns(BATCH)][:2] == ["context", "batch"]
     assert "batch" not in labels([row])
+
+
+def test_a_time_without_samples_is_explained_as_a_mean() -> None:
+    mean, best = a_row(ttft_ms=10.0), a_row(ttft_ms=10.0, ttft_median_ms=11.0)
+    assert "a mean" in column_of_row(mean, "ttft_ms").meaning
+    assert "best repeat" in column_of_row(best, "ttft_ms").meaning
+    assert "a mean" in column_of_row(a_row(kind="batch", step_ms=1.0), "step_ms").meaning

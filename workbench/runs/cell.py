@@ -11,9 +11,19 @@ from workbench.runs.row import COLUMN, Row, column_of
 NOT_TOLD = "–"
 
 
+_OF_REPEATS = {
+    "ttft_ms": "time to first token: prefill of the whole prompt; a mean, whose samples its file doesn't have",
+    "tpot_ms": "time per output token after the first; a mean, whose samples its file doesn't have",
+    "step_ms": "time of a decode step of all sequences; a mean, whose samples its file doesn't have",
+}
+"""What else is the best or the median of samples, where a row came without any."""
+
+
 def column_of_row(row: Row, name: str) -> Column:
     """A column as that row has it."""
     column = column_of(name, row.kind)
+    if name in _OF_REPEATS and row.ttft_median_ms is None and row.tpot_median_ms is None:
+        column = replace(column, meaning=_OF_REPEATS[name])
     return column.of_operations() if row.predicted_from else column
 
 

@@ -114,7 +114,9 @@ def _lever_line(lever: LeverTried) -> LeverLine:
         as_loaded_ms=as_loaded,
         with_it_ms=with_it,
         pairs=len(lever.as_loaded_s) or None,
-        ttft_ratio=ratio and Quantity("TTFT with it over TTFT without", ratio, Unit.TIMES, Origin.MEASURED),
+        ttft_ratio=None
+        if ratio is None
+        else Quantity("TTFT with it over TTFT without", ratio, Unit.TIMES, Origin.MEASURED),
         memory=None if held is None else Quantity("memory of the process with it", held, Unit.BYTES, Origin.MEASURED),
         agrees=lever.agrees,
         note=". ".join(filter(None, (lever.disturbed and f"{DISTURBED} {lever.disturbed} meanwhile", lever.note))),
