@@ -167,8 +167,7 @@ def _several_tokens_a_pass(here: _Place) -> Lever:
         f"{d} drafted tokens a pass, {a.value:.0%} accepted ({a.origin})",
         rate,
         _factor(rate, here.rate()),
-        f"{expected_tokens(a.value, d):.2f} tokens a pass; drafting not counted"
-        f"{cost}",
+        f"{expected_tokens(a.value, d):.2f} tokens a pass; drafting not counted{cost}",
     )
 
 

@@ -35,7 +35,6 @@ LEAST_JUDGED_S = 0.5
 """The system counts what others took in hundredths of a second: of less time than this that says nothing."""
 TELL_AFTER_S = 3.0
 """Where the timing stands is told no more often."""
-LEAST_LEFT_S = 1.0
 FRESH = timedelta(minutes=10)
 """A cell as old as this is timed again before a run: a shared box is another one an hour later."""
 
@@ -168,7 +167,7 @@ def foretell(
                 told = time.monotonic()
                 left_s = pace.left_s(told - tried) + then_s
                 # What goes on though nothing is left has no time that could be told.
-                yield Progress(str(pace), left_s=left_s if left_s >= LEAST_LEFT_S else None)
+                yield Progress(str(pace), left_s=left_s or None)
         words = f"timing operations of {model.name} once more: other programs took their share of the cores meanwhile"
     table = Table((*known, *busy, *quiet))
     made = {(at.prompt_tokens, at.batch): predict_point(at, table, size, ledger, model.name) for at in points}
