@@ -74,6 +74,15 @@ def test_colours_stay_within_the_sixteen_of_the_terminal(changed: Mapping[str, s
         assert colours == {"default"}
 
 
+def see_a_pane_and_leave(terminal: Terminal) -> None:
+    terminal.wait_for(STARTED)
+    terminal.send("2")
+    terminal.wait_for("enter explain")
+    terminal.send("q")
+    assert terminal.wait_for_exit() == 0
+    assert terminal.echoes
+
+
 def test_ctrl_z_gives_the_terminal_back_and_fg_draws_the_screen_anew() -> None:
     with Terminal(APP, 80, 24, cwd=ROOT) as terminal:
         terminal.wait_for(STARTED)
@@ -82,23 +91,13 @@ def test_ctrl_z_gives_the_terminal_back_and_fg_draws_the_screen_anew() -> None:
         assert terminal.echoes
         terminal.screen.reset()
         terminal.signal(signal.SIGCONT)
-        terminal.wait_for(STARTED)
-        terminal.send("2")
-        terminal.wait_for("enter explain")
-        terminal.send("q")
-        assert terminal.wait_for_exit() == 0
-        assert terminal.echoes
+        see_a_pane_and_leave(terminal)
 
 
 def test_begun_in_the_background_it_takes_the_terminal_once_it_comes_to_the_front() -> None:
     shell = ("bash", "-c", f"set -m; {shlex.join(APP)} & wait %1; fg")
     with Terminal(shell, 80, 24, cwd=ROOT) as terminal:
-        terminal.wait_for(STARTED)
-        terminal.send("2")
-        terminal.wait_for("enter explain")
-        terminal.send("q")
-        assert terminal.wait_for_exit() == 0
-        assert terminal.echoes
+        see_a_pane_and_leave(terminal)
 
 
 def test_ctrl_z_does_not_stop_a_measurement_midway() -> None:

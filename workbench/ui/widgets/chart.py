@@ -18,12 +18,12 @@ LABEL_ROOM = 8
 
 
 class Drawn(StrEnum):
-    """How a series is drawn."""
+    """How a series is drawn: each kind over those before it, so that what was measured is never hidden."""
 
-    LINE = "line"
-    POINTS = "points"
-    PREDICTED = "predicted"
     UPRIGHT = "upright"
+    LINE = "line"
+    PREDICTED = "predicted"
+    POINTS = "points"
 
 
 @dataclass(frozen=True)
@@ -183,10 +183,8 @@ class Chart(Widget):
         plotext.theme("clear")
         plotext.plotsize(width, height)
         foot = min(ticks[0], *values) if self._picture.log_y else 0.0
-        # Uprights first, so that the point on top of one covers its end.
-        for one, marker in sorted(
-            zip(series, self._markers.of(series), strict=True), key=lambda pair: pair[0].drawn is not Drawn.UPRIGHT
-        ):
+        marked = zip(series, self._markers.of(series), strict=True)
+        for one, marker in sorted(marked, key=lambda pair: list(Drawn).index(pair[0].drawn)):
             # plotext's own log scale is applied again at every build, so the figures are transformed here.
             x, y = [math.log2(x) for x, _ in one.points], [self._y(y) for _, y in one.points]
             if one.drawn is Drawn.UPRIGHT:
